@@ -1,0 +1,315 @@
+"""The command line: each command is one public function of the library, and an error is one paragraph.
+
+Nothing heavy is imported before a command runs, so ``bonafide --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+from rich.console import Console
+
+from bonafide import __version__
+from bonafide.errors import BonafideError, InvalidFileError
+
+if TYPE_CHECKING:
+    from bonafide.tasks.sql.sources import TableSource
+    from bonafide.tasks.sql.tables import ColumnType
+
+app = typer.Typer(
+    name="bonafide",
+    help="Learn from answers, for the right reasons: find every derivation that reaches an answer, and tell the "
+    "genuine one from the accidental ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+imports = typer.Typer(help="Turn a public data set into examples, contexts and gold.", no_args_is_help=True)
+searches = typer.Typer(help="Find every solution that reaches the answer of each example.", no_args_is_help=True)
+demos = typer.Typer(help="See it work on data that bonafide makes itself.", no_args_is_help=True)
+app.add_typer(imports, name="import")
+app.add_typer(searches, name="search")
+app.add_typer(demos, name="demo")
+
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+TableFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--table", help="Your own table: a CSV, Parquet or SQLite file. May be given several times."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--type", help="Override a column's type, as 'column=text' or 'column=real'."),
+]
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app(standalone_mode=True)
+    except InvalidFileError as error:
+        from bonafide.report.terminal import problems_table
+
+        console = Console(stderr=True)
+        console.print(problems_table(error))
+        _say(str(error))
+        sys.exit(2)
+    except BonafideError as error:
+        _say(str(error))
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _say(f"The operating system says: {error}.")
+        sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Print the version."""
+    if show:
+        typer.echo(f"bonafide {__version__}")
+        raise typer.Exit()
+
+
+@imports.command("wikisql")
+def import_wikisql_command(
+    questions: Annotated[Path, typer.Argument(help="WikiSQL's questions, e.g. train.jsonl (also .gz, .xz).")],
+    tables: Annotated[Path, typer.Argument(help="WikiSQL's tables, e.g. train.tables.jsonl (also .gz, .xz).")],
+    out: Out,
+) -> None:
+    """WikiSQL's own format into examples.jsonl, tables.jsonl and gold.jsonl."""
+    from bonafide.tasks.sql.wikisql import import_wikisql
+
+    console = Console(stderr=True)
+    with console.status("Executing the gold queries once, to get the answers …"):
+        done = import_wikisql(questions, tables, out)
+    console.print(f"{done.examples:,} examples on {done.tables:,} tables, written to {out}.")
+    console.print("[dim]The answers come from the gold queries, which are in gold.jsonl alone, for evaluation.[/dim]")
+    if done.empty_answers:
+        console.print(f"[dim]{done.empty_answers:,} gold queries select no row: their answer is the empty list.[/dim]")
+    if done.renamed_columns:
+        console.print(f"[dim]{done.renamed_columns:,} empty or repeated column names were made unique.[/dim]")
+
+
+@searches.command("sql")
+def search_sql_command(
+    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
+    out: Out,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="tables.jsonl; by default the one beside the examples.")
+    ] = None,
+    table: TableFiles = None,
+    types: Types = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", help="The table of examples that name none, where there are several."),
+    ] = None,
+    aggregates: Annotated[
+        Literal["typed", "untyped"],
+        typer.Option(help="typed: text columns take none and count only. untyped: all six everywhere, as the paper."),
+    ] = "untyped",
+    max_conditions: Annotated[int, typer.Option(help="Most conditions in a query, up to 4.")] = 3,
+    repeat_columns: Annotated[bool, typer.Option("--repeat-columns", help="Several conditions on a column.")] = False,
+    order_text: Annotated[bool, typer.Option("--order-text", help="< and > on text columns too.")] = False,
+    unmatched_values: Annotated[
+        bool, typer.Option("--unmatched-values", help="Conditions that hold for no row of the table.")
+    ] = False,
+    similar_cells: Annotated[
+        float | None,
+        typer.Option(help="Cells this similar to a piece of the question (0 to 1) are values too.", min=0, max=1),
+    ] = None,
+    cap: Annotated[
+        int,
+        typer.Option(help="Store a uniform sample of this many where an example has more; 0: no cap.", min=0),
+    ] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+) -> None:
+    """Every SQL query that returns the answer of each example."""
+    from bonafide.search.sql import search_sql
+    from bonafide.tasks.sql.language import Language
+
+    language = Language(aggregates, max_conditions, repeat_columns, order_text, unmatched_values, similar_cells)
+    with _searching(out) as (started, progress):
+        manifest = search_sql(
+            examples, out, tables, table or (), _types(types), context, language, cap or None, seed, workers,
+            progress, started,
+        )  # fmt: skip
+    _report_search(out, manifest)
+
+
+@app.command("inspect")
+def inspect_command(
+    store: Annotated[Path, typer.Argument(help="A folder that search wrote.")],
+    example: Annotated[str | None, typer.Option(help="Show every solution of this example.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="gold.jsonl, to see how often the gold query was found.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="Every solution as a line of JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page to look at.")] = None,
+    examples: Annotated[Path | None, typer.Option(help="Where the examples are, if they were moved.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Where tables.jsonl is, if it was moved.")] = None,
+    table: TableFiles = None,
+) -> None:
+    """Coverage, sizes and solutions of a store."""
+    from bonafide.report import page, terminal
+    from bonafide.report.inspect import Inspection
+
+    inspection = Inspection(store, examples, tables, tuple(table or ()))
+    if as_list:
+        for line in inspection.listed(example):
+            print(line)
+        return
+    console = Console()
+    if example is not None:
+        if example not in inspection.store:
+            raise BonafideError(f"There is no example {example!r} in {store}.")
+        console.print(terminal.example_panel(inspection, example))
+        console.print(terminal.touched_rows(inspection, example))
+        return
+    figures = inspection.figures(gold)
+    if html is not None:
+        page.write_page(inspection, figures, html)
+    if as_json:
+        typer.echo(_json(figures))
+        return
+    console.print(terminal.overview(inspection, figures))
+    if html is not None:
+        console.print(f"Page written to {html}.")
+
+
+@app.command("table")
+def table_command(
+    files: Annotated[list[Path], typer.Argument(help="CSV, Parquet or SQLite files.")],
+    types: Types = None,
+) -> None:
+    """How your table is read: columns, types, and what reading changed."""
+    from bonafide.report.terminal import table_report
+    from bonafide.tasks.sql.sources import open_tables
+
+    source = open_tables(None, files, _types(types))
+    for name in source.tables:
+        Console().print(table_report(source.tables[name]))
+
+
+@demos.command("sql")
+def demo_sql_command(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; made anew.")] = Path("demo"),
+    workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 2,
+) -> None:
+    """Synthetic tables and questions, every query that reaches each answer, and a page to look at."""
+    from bonafide.report import page, terminal
+    from bonafide.report.inspect import Inspection
+    from bonafide.search.sql import search_sql
+    from bonafide.synth.sql import write_benchmark
+
+    data = write_benchmark(out, seed=0)
+    with _searching(data.store) as (started, progress):
+        manifest = search_sql(data.examples, data.store, workers=workers, progress=progress, started=started)
+    _report_search(data.store, manifest)
+    inspection = Inspection(data.store)
+    figures = inspection.figures(data.gold)
+    page.write_page(inspection, figures, out / "solutions.html")
+    console = Console()
+    console.print(terminal.overview(inspection, figures))
+    console.print(f"Open [bold]{out / 'solutions.html'}[/bold] in a browser.")
+
+
+@contextmanager
+def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], Callable[[int, int], None]]]:
+    """A progress bar for a search, and what to say when it is interrupted."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from bonafide.search.run import SearchWorkerDied
+
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("examples ·"),
+        TextColumn("{task.fields[found]:,} solutions ·"), TimeElapsedColumn(), TextColumn("· left"),
+        TimeRemainingColumn(), console=console,
+    )  # fmt: skip
+    bar = progress.add_task("Searching", total=None, found=0, start=False)
+    found = 0
+
+    def started(source: TableSource, count: int) -> None:
+        changed = sum(each.count for path in _loaded(source) for each in path)
+        if changed:
+            files = " ".join(str(path) for path in source.paths)
+            progress.console.print(f"[dim]Reading changed or noted {changed:,} cells: see bonafide table {files}[/dim]")
+        progress.update(bar, total=count)
+        progress.start_task(bar)
+
+    def advance(examples: int, solutions: int) -> None:
+        nonlocal found
+        found += solutions
+        progress.update(bar, advance=examples, found=found)
+
+    try:
+        with progress:
+            yield started, advance
+    except KeyboardInterrupt:
+        console.print(f"Stopped. What was finished is kept in {out}: run the same command again to go on.")
+        sys.exit(130)
+    except SearchWorkerDied as error:
+        _say(str(error))
+        sys.exit(1)
+
+
+def _loaded(source: TableSource) -> Iterator[Any]:
+    from bonafide.tasks.sql.sources import LoadedTables
+
+    if isinstance(source.tables, LoadedTables):
+        for table in source.tables.values():
+            yield table.coercions
+
+
+def _report_search(out: Path, manifest: dict[str, Any]) -> None:
+    counts = manifest["counts"]
+    console = Console(stderr=True)
+    console.print(
+        f"{counts['solutions']:,} solutions of {counts['examples']:,} examples; "
+        f"{counts['covered'] / counts['examples']:.2%} have at least one. Written to {out}."
+    )
+    if counts["capped"]:
+        console.print(
+            f"[yellow]{counts['capped']:,} sets have more than {manifest['options']['cap']:,} solutions: of these a "
+            "uniform sample is stored, with the true size.[/yellow]"
+        )
+    console.print(f"[dim]Look at them with: bonafide inspect {out}[/dim]")
+
+
+def _types(given: list[str] | None) -> dict[str, ColumnType]:
+    types: dict[str, ColumnType] = {}
+    for each in given or []:
+        column, equals, kind = each.rpartition("=")
+        if not equals or kind not in ("text", "real"):
+            raise BonafideError(f"--type takes 'column=text' or 'column=real'; found {each!r}.")
+        types[column] = cast("ColumnType", kind)
+    return types
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _say(message: str) -> None:
+    from rich.text import Text
+
+    Console(stderr=True).print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)

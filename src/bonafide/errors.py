@@ -1,0 +1,38 @@
+"""Errors for the person who can fix them.
+
+The command line prints a :class:`BonafideError` as one paragraph and exits with code 2; anything else
+is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class BonafideError(Exception):
+    """What is wrong, where, what was expected, what was found and what to do, in one paragraph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with one line of a file."""
+
+    line: int
+    id: str
+    field: str
+    expected: str
+    found: str
+
+
+class InvalidFileError(BonafideError):
+    """A file with problems, all of them: the command line shows them as a table."""
+
+    def __init__(self, path: str, problems: list[Problem], hint: str = "") -> None:
+        self.path = path
+        self.problems = problems
+        first = problems[0]
+        count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
+        super().__init__(
+            f"{path} has {count}; the first is on line {first.line}, {first.field}: expected {first.expected}, "
+            f"found {first.found}. Nothing was done." + (f" {hint}" if hint else "")
+        )

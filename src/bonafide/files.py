@@ -1,0 +1,124 @@
+"""Reading plain, .gz and .xz text, and writing files that are either whole or not there.
+
+Everything that bonafide leaves on disk goes through :func:`write_whole`: the bytes go to a temporary
+name in the same folder, are flushed to the disk, and the name is changed only then.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from bonafide.errors import BonafideError
+
+
+@contextmanager
+def explained(path: Path | str, doing: str) -> Iterator[None]:
+    """Turn what the operating system says about ``path`` into a :class:`BonafideError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BonafideError(f"Cannot {doing} {path}: there is no such file or folder. Check the path.") from None
+    except PermissionError:
+        raise BonafideError(
+            f"Cannot {doing} {path}: permission denied. Change its permissions or name another place."
+        ) from None
+    except IsADirectoryError:
+        raise BonafideError(f"Cannot {doing} {path}: it is a folder, and a file was expected.") from None
+    except (NotADirectoryError, FileExistsError):
+        raise BonafideError(f"Cannot {doing} {path}: part of this path is a file, not a folder.") from None
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise BonafideError(
+            f"Cannot {doing} {path}: the compressed data is broken or cut short ({error}). Copy the file again."
+        ) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise BonafideError(
+                f"Cannot {doing} {path}: the disk is full. Free some space or name another place, and run again."
+            ) from None
+        raise BonafideError(f"Cannot {doing} {path}: {error.strerror or error}.") from None
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open ``path`` for reading, decompressed if its name ends in .gz or .xz."""
+    with explained(path, "read"):
+        if path.suffix == ".gz":
+            stream = cast(BinaryIO, gzip.open(path, "rb"))  # noqa: SIM115 (closed below)
+        elif path.suffix == ".xz":
+            stream = cast(BinaryIO, lzma.open(path, "rb"))  # noqa: SIM115
+        else:
+            stream = path.open("rb")
+        with stream:
+            yield stream
+
+
+def bare_name(path: Path) -> str:
+    """The file's name without its folder, its compression and its type: ``train`` for ``a/train.jsonl.xz``."""
+    name = path.name
+    for suffix in (".gz", ".xz"):
+        name = name.removesuffix(suffix)
+    return Path(name).stem
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of what the file holds: the same for a file and its compressed copy."""
+    digest = hashlib.sha256()
+    with open_bytes(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that appears under its name only when it is complete; on any failure nothing is left."""
+    with explained(path, "write"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write one JSON object, indented, whole or not at all."""
+    with write_whole(path) as stream:
+        stream.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one JSON object."""
+    with open_bytes(path) as stream:
+        data = stream.read()
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise BonafideError(f"Cannot read {path}: it is not JSON ({error}). It may be damaged.") from None
+    if not isinstance(value, dict):
+        raise BonafideError(f"Cannot read {path}: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

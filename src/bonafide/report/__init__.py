@@ -1,0 +1,1 @@
+"""What a person sees: solution sets, runs compared, audits."""

@@ -1,0 +1,1 @@
+"""From examples to solution stores: the runner, and one function a task."""

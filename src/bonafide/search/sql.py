@@ -1,0 +1,62 @@
+"""Search for SQL queries: ``bonafide search sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bonafide.errors import BonafideError
+from bonafide.examples import open_examples
+from bonafide.search.run import Inputs, Progress, run_search
+from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.sources import TableSource, described, open_tables
+from bonafide.tasks.sql.tables import ColumnType
+from bonafide.tasks.sql.task import SqlTask
+
+DEFAULT_CAP = 1_000_000
+
+
+def search_sql(
+    examples: Path,
+    out: Path,
+    tables: Path | None = None,
+    table: Sequence[Path] = (),
+    types: Mapping[str, ColumnType] | None = None,
+    context: str | None = None,
+    language: Language | None = None,
+    cap: int | None = DEFAULT_CAP,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Progress | None = None,
+    started: Callable[[TableSource, int], None] | None = None,
+) -> dict[str, Any]:
+    """Find every query that returns each example's answer, and store them at ``out``; returns the manifest.
+
+    The tables are ``tables`` (a ``tables.jsonl``; found beside the examples if neither is given) or ``table``
+    (CSV, Parquet or SQLite files). ``started`` is told the tables and the number of examples once both are
+    known to be valid.
+    """
+    language = language or Language()
+    if not 0 <= language.max_conditions <= 4:
+        raise BonafideError(f"A query has 0 to 4 conditions; --max-conditions is {language.max_conditions}.")
+    if workers < 1:
+        raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
+    if tables is None and not table:
+        tables = tables_beside(examples)
+    source = open_tables(tables, table, types, context)
+    opened = open_examples(examples, source.check)
+    if started is not None:
+        started(source, opened.count)
+    description = {"examples": described([examples], out), **source.description(out)}
+    inputs = Inputs(opened, source.tables, source.default, description)
+    return run_search(SqlTask(language, cap, seed), inputs, out, workers, progress)
+
+
+def tables_beside(examples: Path) -> Path | None:
+    """``tables.jsonl`` in the folder of the examples, plain or compressed."""
+    for suffix in ("", ".gz", ".xz"):
+        path = examples.parent / f"tables.jsonl{suffix}"
+        if path.exists():
+            return path
+    return None

@@ -1,0 +1,131 @@
+"""Where the SQL task's examples find their tables: ``tables.jsonl``, or the user's own files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bonafide.errors import BonafideError
+from bonafide.examples import Check, Example, describe
+from bonafide.files import content_hash
+from bonafide.tasks.sql.tables import ColumnType, Table, TableFile
+
+
+class Tables(Protocol):
+    """Tables by name."""
+
+    def __contains__(self, name: object) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, name: str) -> Table: ...
+    def raw(self, name: str) -> bytes | Table:
+        """What a worker needs to prepare this table."""
+        ...
+
+
+class LoadedTables(dict[str, Table]):
+    """Tables that were read from CSV, Parquet or SQLite files and are held in memory."""
+
+    def raw(self, name: str) -> Table:
+        """The table itself."""
+        return self[name]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Tables, how they were named by the user, and the table of examples that name none."""
+
+    tables: Tables
+    paths: tuple[Path, ...]
+    types: Mapping[str, ColumnType]
+    default: str | None
+
+    def table_of(self, example: Example) -> Table:
+        """The example's table."""
+        return self.tables[example.context if example.context is not None else self.default or ""]
+
+    @property
+    def check(self) -> Check:
+        """What examples over these tables must fulfil."""
+
+        def demands(example: Example) -> Iterator[tuple[str, str, str]]:
+            if example.context is None and self.default is None:
+                yield "context", self._names(), "nothing"
+            elif example.context is not None and example.context not in self.tables:
+                yield "context", self._names(), describe(example.context)
+
+        return demands
+
+    def description(self, store: Path) -> dict[str, Any]:
+        """What a manifest says of these tables; paths are relative to the store."""
+        return {
+            "tables": described(self.paths, store),
+            "jsonl": isinstance(self.tables, TableFile),
+            "types": dict(self.types),
+            "context": self.default,
+        }
+
+    def _names(self) -> str:
+        names = list(self.tables)
+        if len(names) > 5:
+            return f"one of the {len(names):,} tables of {self.paths[0].name}"
+        return "the name of a table: " + ", ".join(map(repr, names))
+
+
+def open_tables(
+    tables: Path | None,
+    files: Sequence[Path] = (),
+    types: Mapping[str, ColumnType] | None = None,
+    context: str | None = None,
+) -> TableSource:
+    """Tables from ``tables.jsonl``, or from CSV, Parquet and SQLite files whose tables go by their names."""
+    if (tables is None) == (not files):
+        raise BonafideError(
+            "Say where the tables are: either --tables tables.jsonl (beside the examples it is found by itself) "
+            "or --table with a CSV, Parquet or SQLite file."
+        )
+    source: Tables
+    if tables is not None:
+        if types:
+            raise BonafideError("--type goes with --table; a tables.jsonl file states the types of its columns.")
+        source = TableFile(tables)
+        paths: tuple[Path, ...] = (tables,)
+    else:
+        from bonafide.tasks.sql.readers import read_tables
+
+        source = LoadedTables()
+        for path in files:
+            for name, table in read_tables(path, types or {}).items():
+                if name in source:
+                    raise BonafideError(f"Two tables are called {name!r}; the second is in {path}. Rename one.")
+                source[name] = table
+        paths = tuple(files)
+    if context is not None and context not in source:
+        raise BonafideError(f"--context names no table: expected one of {sorted(source)[:10]}, found {context!r}.")
+    names = list(source)
+    default = context if context is not None else names[0] if files and len(names) == 1 else None
+    return TableSource(source, paths, types or {}, default)
+
+
+def described(paths: Sequence[Path], store: Path) -> list[dict[str, str]]:
+    """Path (relative to the store) and content hash of each input."""
+    return [{"path": os.path.relpath(path, store), "sha256": content_hash(path)} for path in paths]
+
+
+def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
+    """The tables that a store was searched over: where the manifest says they are, or where the user says."""
+    recorded = [store / each["path"] for each in inputs["tables"]]
+    given = [tables] if tables is not None else list(files)
+    paths = given or recorded
+    for path, each in zip(paths, inputs["tables"], strict=False):
+        if not path.exists():
+            raise BonafideError(
+                f"The tables of this store are no longer at {path}. Say where they are now with --tables or --table."
+            )
+        if content_hash(path) != each["sha256"]:
+            raise BonafideError(f"{path} is not the file that this store was searched over: its content differs.")
+    jsonl = tables is not None or (not files and bool(inputs["jsonl"]))
+    return open_tables(paths[0] if jsonl else None, () if jsonl else paths, inputs["types"], inputs["context"])

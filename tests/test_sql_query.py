@@ -1,0 +1,175 @@
+"""The query language: values, SQL text, WikiSQL's dictionaries, and SQLite's golden behaviours."""
+
+from __future__ import annotations
+
+import pytest
+
+from bonafide.errors import BonafideError
+from bonafide.tasks.sql.engine import Engine
+from bonafide.tasks.sql.query import (
+    Aggregate,
+    Condition,
+    Operator,
+    Query,
+    bound_value,
+    execute,
+    parse_query,
+    same_answer,
+)
+from bonafide.tasks.sql.tables import Table, unique_names
+
+GOLDEN = Table(
+    "golden",
+    ("col0", "col1", "col2"),
+    ("text", "real", "text"),
+    [("a", 1, "10"), ("b", 2, "9"), ("b", "n/a", "x"), ("c", None, "8")],
+)
+
+
+def ask(select, aggregate=0, *conditions):
+    return parse_query({"sel": select, "agg": aggregate, "conds": [list(each) for each in conditions]}, GOLDEN)
+
+
+@pytest.mark.parametrize(
+    ("query", "result"),
+    [
+        (ask(1, 1), ["n/a"]),
+        (ask(1, 3), [3]),
+        (ask(0, 4), [0.0]),
+        (ask(2, 5), [6.75]),
+        (ask(2, 2), ["10"]),
+        (ask(0, 0, (1, 1, 1.5)), ["b", "b"]),
+        (ask(2, 0, (1, 1, "abc")), ["x"]),
+        (ask(0, 0, (1, 0, "2")), ["b"]),
+        (ask(2, 0, (2, 1, 5)), ["9", "x", "8"]),
+        (ask(2, 0, (2, 1, "5")), ["9", "x", "8"]),
+        (ask(0, 3, (0, 0, "z")), [0]),
+        (ask(1, 1, (0, 0, "z")), [None]),
+        (ask(1, 4, (0, 0, "z")), [None]),
+    ],
+)
+def test_golden_behaviours_of_sqlite_hold_in_both_executors(query, result):
+    assert same_answer(execute(query, GOLDEN), result)
+    with Engine(GOLDEN) as engine:
+        assert same_answer(engine.run(*query.to_sql(GOLDEN)), result)
+
+
+def test_queries_are_equal_in_canonical_form():
+    one = ask(0, 0, (1, 0, "2"), (2, 0, "Nine"))
+    other = ask(0, 0, (2, 0, "nine"), (1, 0, "2.0"))
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != ask(0, 0, (2, 0, "nine"))
+
+
+def test_each_condition_binds_its_own_value():
+    """WikiSQL's engine names the bound value after the column, so both conditions would get the last one."""
+    query = ask(0, 0, (1, 1, 0), (1, 2, 2))
+    assert execute(query, GOLDEN) == ["a"]
+    with Engine(GOLDEN) as engine:
+        assert engine.run(*query.to_sql(GOLDEN)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("-5", -5), ("-5 km", -5), ("−5", -5), ("covid-19", 19), ("1,234.5", 1234.5), ("$1,000", 1000), ("5th", 5),
+        ("45%", 45), (".5", 0.5), ("1e3", 1000), ("2008-09", 2008), ("n/a", "n/a"), ("N/A", "n/a"),
+        ("nan", "nan"), ("infinity", "infinity"), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_value_on_a_real_column_is_the_number_it_holds(text, number):
+    assert bound_value(text, GOLDEN, 1) == number
+
+
+def test_sql_quotes_identifiers_and_binds_values():
+    table = Table('t"1', ('a"b', "SELECT"), ("text", "real"), [("x'; DROP TABLE t", 2)])
+    query = parse_query({"sel": 1, "agg": 0, "conds": [[0, 0, "X'; drop TABLE t"]]}, table)
+    sql, parameters = query.to_sql(table)
+    assert sql == 'SELECT "SELECT" FROM "t""1" WHERE "a""b" = ? COLLATE NOCASE'
+    with Engine(table) as engine:
+        assert engine.run(sql, parameters) == [2]
+
+
+def test_the_sql_also_runs_on_data_in_its_original_case():
+    import sqlite3
+
+    table = Table("people", ("Name", "Age"), ("text", "real"), [("Zed", 3), ("amy", 4)])
+    connection = sqlite3.connect(":memory:")
+    connection.execute('CREATE TABLE people ("Name" TEXT, "Age" REAL)')
+    connection.executemany("INSERT INTO people VALUES (?, ?)", table.rows)
+    for query in (
+        Query(1, Aggregate.NONE, frozenset({Condition(0, Operator.EQUAL, "zed")})),
+        Query(0, Aggregate.MAX, frozenset()),
+    ):
+        found = [row[0] for row in connection.execute(*query.to_sql(table))]
+        assert same_answer(found, execute(query, table))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "solution",
+    [
+        {},
+        {"sel": 9, "agg": 0, "conds": []},
+        {"sel": 0, "agg": 6, "conds": []},
+        {"sel": True, "agg": 0, "conds": []},
+        {"sel": 0, "agg": 0, "conds": [[0, 0]]},
+        {"sel": 0, "agg": 0, "conds": [[0, 3, "x"]]},
+        {"sel": 0, "agg": 0, "conds": [[0, 0, None]]},
+    ],
+)
+def test_a_wrong_dictionary_is_an_error_that_says_what_was_expected(solution):
+    with pytest.raises(BonafideError, match="expected"):
+        parse_query(solution, GOLDEN)
+
+
+def test_answers_compare_by_order_type_and_tolerance():
+    assert same_answer([3], [3.0])
+    assert same_answer(["Oslo"], ["oslo"])
+    assert same_answer([0.1 + 0.2], [0.3])
+    assert not same_answer(["3"], [3])
+    assert not same_answer(["a", "b"], ["b", "a"])
+    assert not same_answer([1.0], [1.0000001])
+    assert not same_answer([None], [0])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE other (a)",
+        "DELETE FROM golden",
+        "ATTACH DATABASE ':memory:' AS other",
+        "PRAGMA query_only = OFF",
+        "SELECT load_extension('x')",
+        "INSERT INTO golden VALUES (1, 2, 3)",
+        "DROP TABLE golden",
+    ],
+)
+def test_the_engine_can_only_read(sql):
+    with Engine(GOLDEN) as engine:
+        with pytest.raises(BonafideError):
+            engine.run(sql)
+        assert engine.run("SELECT COUNT(*) FROM golden") == [4]
+
+
+def test_the_engine_stops_a_query_that_runs_forever():
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
+    with Engine(GOLDEN, work_limit=1_000_000) as engine:
+        with pytest.raises(BonafideError, match="too long"):
+            engine.run(endless)
+        assert engine.run("SELECT COUNT(*) FROM golden") == [4]
+
+
+def test_sums_that_sqlite_refuses_are_no_result():
+    table = Table("t", ("a",), ("text",), [(str(2**62),), (str(2**62),)])
+    query = Query(0, Aggregate.SUM, frozenset())
+    assert execute(query, table) is None
+    with Engine(table) as engine, pytest.raises(BonafideError, match="overflow"):
+        engine.run(*query.to_sql(table))
+
+
+def test_column_names_become_unique_and_say_so():
+    names, coercions = unique_names(["a", "A", "", " a ", "b"])
+    assert names == ("a", "A (2)", "column 3", "a (3)", "b")
+    assert [each.kind for each in coercions] == ["name used twice", "empty name", "name used twice"]

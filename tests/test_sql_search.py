@@ -1,0 +1,217 @@
+"""Search finds exactly what brute force over the whole language finds, and SQLite agrees."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bonafide.errors import BonafideError
+from bonafide.tasks.sql.engine import Engine
+from bonafide.tasks.sql.language import Language, question_runs
+from bonafide.tasks.sql.query import (
+    Aggregate,
+    Condition,
+    Operator,
+    Query,
+    execute,
+    same_answer,
+    selected_rows,
+)
+from bonafide.tasks.sql.search import candidates, count, search
+from bonafide.tasks.sql.tables import Table
+
+WORDS = ["red", "Blue", "5", "-2", "10", "0.5", "blue red", "1,000", "n/a", "x", "É", ""]
+CELLS = {
+    "text": st.one_of(st.sampled_from([*WORDS, "5 red", "9", "12abc", "1e2"]), st.none()),
+    "real": st.one_of(
+        st.sampled_from([0, 1, 2, 5, 10, 1000, -2, 0.5, 0.25, "n/a", "7.", "", "x"]),
+        st.none(),
+        st.integers(-3, 3),
+    ),
+}
+
+
+@st.composite
+def tables(draw, max_rows=6, max_columns=4):
+    types = draw(st.lists(st.sampled_from(["text", "real"]), min_size=1, max_size=max_columns))
+    rows = draw(st.lists(st.tuples(*(CELLS[kind] for kind in types)), min_size=1, max_size=max_rows))
+    return Table("a table", tuple(f'c"{index}' for index in range(len(types))), tuple(types), rows)
+
+
+questions = st.lists(st.sampled_from([w for w in WORDS if w]), min_size=1, max_size=4).map(" ".join)
+languages = st.builds(
+    Language,
+    aggregates=st.sampled_from(["typed", "untyped"]),
+    max_conditions=st.integers(0, 3),
+    repeat_columns=st.booleans(),
+    order_text=st.booleans(),
+    unmatched_values=st.booleans(),
+)
+
+
+def all_conditions(question, table, language):
+    for condition in conditions_on_any_row(question, table, language):
+        if language.unmatched_values or selected_rows(Query(0, Aggregate.NONE, frozenset({condition})), table).any():
+            yield condition
+
+
+def conditions_on_any_row(question, table, language):
+    runs = question_runs(question)
+    for column, kind in enumerate(table.types):
+        for value in runs.numbers if kind == "real" else runs.texts:
+            yield Condition(column, Operator.EQUAL, value)
+            if kind == "real" or language.order_text:
+                yield Condition(column, Operator.ABOVE, value)
+                yield Condition(column, Operator.BELOW, value)
+
+
+def all_queries(question, table, language):
+    conditions = list(all_conditions(question, table, language))
+    for size in range(language.max_conditions + 1):
+        for chosen in combinations(conditions, size):
+            if len({each.column for each in chosen}) < size and not language.repeat_columns:
+                continue
+            for select, kind in enumerate(table.types):
+                for aggregate in Aggregate:
+                    if language.allows(aggregate, kind):
+                        yield Query(select, aggregate, frozenset(chosen))
+
+
+def all_answers(question, table, language, limit):
+    """Brute force: every query of the language by what it returns."""
+    found = {}
+    for number, query in enumerate(all_queries(question, table, language)):
+        if number > limit:
+            return None
+        result = execute(query, table)
+        if result is not None:
+            found.setdefault(tuple(result), []).append(query)
+    return found
+
+
+def pick_answers(draw, found):
+    keys = sorted(found, key=repr)
+    return draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True)) if keys else []
+
+
+@given(tables(), questions, languages, st.data())
+@settings(max_examples=150, deadline=None)
+def test_search_finds_exactly_what_brute_force_finds(table, question, language, data):
+    found = all_answers(question, table, language, limit=20_000)
+    if found is None:
+        return
+    for answers in pick_answers(data.draw, found):
+        expected = {query for result, queries in found.items() if same_answer(result, answers) for query in queries}
+        solutions = search(question, answers, table, language)
+        assert set(solutions) == expected
+        assert len(solutions) == len(expected) == solutions.size == count(question, answers, table, language)
+        assert solutions.complete
+        keys = [(query.operations, query.select, query.aggregate) for query in solutions]
+        assert keys == sorted(keys)
+
+
+@given(tables(), questions, languages, st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_solution_returns_the_answer_in_real_sqlite(table, question, language, data):
+    found = all_answers(question, table, language, limit=3_000)
+    if found is None:
+        return
+    with Engine(table) as engine:
+        for answers in pick_answers(data.draw, found):
+            for query in search(question, answers, table, language):
+                assert same_answer(engine.run(*query.to_sql(table)), answers), (query, answers)
+
+
+@given(tables(), questions, languages)
+@settings(max_examples=60, deadline=None)
+def test_the_fast_executor_and_real_sqlite_return_the_same(table, question, language):
+    with Engine(table) as engine:
+        for number, query in enumerate(all_queries(question, table, language)):
+            if number > 400:
+                break
+            fast = execute(query, table)
+            if fast is None:
+                with pytest.raises(BonafideError, match="overflow"):
+                    engine.run(*query.to_sql(table))
+            else:
+                assert same_answer(engine.run(*query.to_sql(table)), fast), query
+
+
+@given(tables(max_rows=4, max_columns=3), questions, languages)
+@settings(max_examples=60, deadline=None)
+def test_the_number_of_candidates_is_the_number_of_queries_of_the_language(table, question, language):
+    if candidates(question, table, language) <= 20_000:
+        assert candidates(question, table, language) == len(set(all_queries(question, table, language)))
+
+
+@given(tables(max_rows=3, max_columns=3), questions, languages, st.integers(0, 7), st.data())
+@settings(max_examples=60, deadline=None)
+def test_merging_rows_changes_nothing(table, question, language, copies, data):
+    """The same table with each row repeated is over the limit from which rows are merged."""
+    long = Table(table.id, table.header, table.types, [row for row in table.rows for _ in range(65 + copies)])
+    found = all_answers(question, long, language, limit=3_000)
+    if found is None:
+        return
+    for answers in pick_answers(data.draw, found):
+        expected = {query for result, queries in found.items() if same_answer(result, answers) for query in queries}
+        assert set(search(question, answers, long, language)) == expected
+
+
+def test_a_cap_gives_a_uniform_sample_and_says_so():
+    table = Table("t", ("a", "b", "c"), ("text", "real", "real"), [("x", 1, 2), ("y", 2, 2), ("x", 3, 0)])
+    question = "x y 1 2 3"
+    everything = search(question, [2], table, Language())
+    tally = np.zeros(everything.size)
+    for seed in range(600):
+        sample = search(question, [2], table, Language(), cap=20, seed=seed)
+        assert (len(sample), sample.size, sample.complete) == (20, everything.size, False)
+        assert len(set(sample)) == 20
+        for query in sample:
+            tally[everything.index_of(query)] += 1
+    expected = 600 * 20 / everything.size
+    assert tally.min() > expected - 6 * expected**0.5
+    assert tally.max() < expected + 6 * expected**0.5
+    again = search(question, [2], table, Language(), cap=20, seed=7)
+    assert list(again) == list(search(question, [2], table, Language(), cap=20, seed=7))
+
+
+def test_a_set_too_large_to_list_is_counted_and_sampled():
+    """An answer of 0 is also the count of nothing, so every run of the question is a value that hits."""
+    question = " ".join(f"word{index}" for index in range(80))
+    table = Table("t", tuple("abcde"), ("text",) * 5, [("q", "r", "s", "t", "u")])
+    language = Language(repeat_columns=True, max_conditions=4, unmatched_values=True)
+    solutions = search(question, [0], table, language, cap=100, seed=1)
+    assert solutions.size == count(question, [0], table, language) > 10**15
+    assert len(set(solutions)) == 100
+    with Engine(table) as engine:
+        assert all(engine.run(*query.to_sql(table)) == [0] for query in solutions)
+
+
+def test_a_value_at_two_places_is_one_solution_with_two_groundings():
+    table = Table("t", ("city", "n"), ("text", "real"), [("Oslo", 1), ("Rome", 2)])
+    solutions = search("is oslo Oslo ?", ["oslo"], table, Language(aggregates="typed"))
+    assert [grounded.spans for grounded in solutions.conditions] == [((3, 7), (8, 12))]
+
+
+def test_similar_cells_are_values_grounded_in_the_run_they_resemble():
+    table = Table("t", ("city", "n"), ("text", "real"), [("Saint Petersburg", 1), ("Rome", 2)])
+    question = "what is n in saint petersberg?"
+    assert len(search(question, [1], table, Language(aggregates="typed"))) == len(
+        [q for q in search(question, [1], table, Language(aggregates="typed")) if not q.conditions]
+    )
+    solutions = search(question, [1], table, Language(aggregates="typed", similar_cells=0.6))
+    wanted = Query(1, Aggregate.NONE, frozenset({Condition(0, Operator.EQUAL, "saint petersburg")}))
+    assert wanted in solutions
+    (grounded,) = solutions.conditions
+    assert [question[start:end] for start, end in grounded.spans] == ["saint petersberg"]
+
+
+def test_index_of_finds_each_query_and_nothing_else():
+    table = Table("t", ("a", "b"), ("text", "real"), [("x", 1), ("y", 2)])
+    solutions = search("x y 1 2", [1], table, Language())
+    assert [solutions.index_of(query) for query in solutions] == list(range(len(solutions)))
+    assert Query(0, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, "z")})) not in solutions
