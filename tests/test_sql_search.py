@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bonafide.errors import BonafideError
+from bonafide.tasks.sql import conjunctions
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import (
@@ -98,9 +99,16 @@ def pick_answers(draw, found):
     return draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3, unique=True)) if keys else []
 
 
+@pytest.mark.parametrize("way", ["bits", "cubes"])
 @given(tables(), questions, languages, st.data())
 @settings(max_examples=150, deadline=None)
-def test_search_finds_exactly_what_brute_force_finds(table, question, language, data):
+def test_search_finds_exactly_what_brute_force_finds(way, table, question, language, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conjunctions, "_bits_are_cheaper", lambda *_: way == "bits")
+        check_against_brute_force(table, question, language, data)
+
+
+def check_against_brute_force(table, question, language, data):
     found = all_answers(question, table, language, limit=20_000)
     if found is None:
         return

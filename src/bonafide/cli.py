@@ -5,15 +5,17 @@ Nothing heavy is imported before a command runs, so ``bonafide --help`` answers 
 
 from __future__ import annotations
 
-import os
+import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from bonafide import __version__
 from bonafide.errors import BonafideError, InvalidFileError
@@ -62,9 +64,6 @@ def main() -> None:
     except BonafideError as error:
         _say(str(error))
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _say(f"The operating system says: {error}.")
         sys.exit(2)
@@ -92,7 +91,7 @@ def import_wikisql_command(
     console = Console(stderr=True)
     with console.status("Executing the gold queries once, to get the answers …"):
         done = import_wikisql(questions, tables, out)
-    console.print(f"{done.examples:,} examples on {done.tables:,} tables, written to {out}.")
+    _tell(console, f"{done.examples:,} examples on {done.tables:,} tables, written to {escape(str(out))}.")
     console.print("[dim]The answers come from the gold queries, which are in gold.jsonl alone, for evaluation.[/dim]")
     if done.empty_answers:
         console.print(f"[dim]{done.empty_answers:,} gold queries select no row: their answer is the empty list.[/dim]")
@@ -183,7 +182,7 @@ def inspect_command(
         return
     console.print(terminal.overview(inspection, figures))
     if html is not None:
-        console.print(f"Page written to {html}.")
+        _tell(console, f"Page written to {escape(str(html))}.")
 
 
 @app.command("table")
@@ -220,7 +219,7 @@ def demo_sql_command(
     page.write_page(inspection, figures, out / "solutions.html")
     console = Console()
     console.print(terminal.overview(inspection, figures))
-    console.print(f"Open [bold]{out / 'solutions.html'}[/bold] in a browser.")
+    _tell(console, f"Open [bold]{escape(str(out / 'solutions.html'))}[/bold] in a browser.")
 
 
 @contextmanager
@@ -243,27 +242,28 @@ def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], 
         TextColumn("{task.fields[found]:,} solutions ·"), TimeElapsedColumn(), TextColumn("· left"),
         TimeRemainingColumn(), console=console,
     )  # fmt: skip
-    bar = progress.add_task("Searching", total=None, found=0, start=False)
     found = 0
 
     def started(source: TableSource, count: int) -> None:
         changed = sum(each.count for path in _loaded(source) for each in path)
         if changed:
-            files = " ".join(str(path) for path in source.paths)
-            progress.console.print(f"[dim]Reading changed or noted {changed:,} cells: see bonafide table {files}[/dim]")
-        progress.update(bar, total=count)
-        progress.start_task(bar)
+            files = escape(" ".join(shlex.quote(str(path)) for path in source.paths))
+            _tell(console, f"[dim]Reading changed or noted {changed:,} cells: see bonafide table {files}[/dim]")
+        progress.add_task("Searching", total=count, found=0)
+        shown.enter_context(progress)  # not before: an error of input is all there is to see
 
     def advance(examples: int, solutions: int) -> None:
         nonlocal found
         found += solutions
-        progress.update(bar, advance=examples, found=found)
+        progress.update(progress.task_ids[0], advance=examples, found=found)
 
     try:
-        with progress:
+        with ExitStack() as shown:
             yield started, advance
     except KeyboardInterrupt:
-        console.print(f"Stopped. What was finished is kept in {out}: run the same command again to go on.")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # we are on the way out
+        where = escape(str(out))
+        _tell(console, f"Stopped. What was finished is kept in {where}: run the same command again to go on.")
         sys.exit(130)
     except SearchWorkerDied as error:
         _say(str(error))
@@ -281,16 +281,19 @@ def _loaded(source: TableSource) -> Iterator[Any]:
 def _report_search(out: Path, manifest: dict[str, Any]) -> None:
     counts = manifest["counts"]
     console = Console(stderr=True)
-    console.print(
+    where = escape(str(out))
+    _tell(
+        console,
         f"{counts['solutions']:,} solutions of {counts['examples']:,} examples; "
-        f"{counts['covered'] / counts['examples']:.2%} have at least one. Written to {out}."
+        f"{counts['covered'] / counts['examples']:.2%} have at least one. Written to {where}.",
     )
     if counts["capped"]:
-        console.print(
+        _tell(
+            console,
             f"[yellow]{counts['capped']:,} sets have more than {manifest['options']['cap']:,} solutions: of these a "
-            "uniform sample is stored, with the true size.[/yellow]"
+            "uniform sample is stored, with the true size.[/yellow]",
         )
-    console.print(f"[dim]Look at them with: bonafide inspect {out}[/dim]")
+    _tell(console, f"[dim]Look at them with: bonafide inspect {escape(shlex.quote(str(out)))}[/dim]")
 
 
 def _types(given: list[str] | None) -> dict[str, ColumnType]:
@@ -307,6 +310,10 @@ def _json(value: Any) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _tell(console: Console, message: str) -> None:
+    console.print(message, soft_wrap=True)  # a path stays in one piece, to be copied
 
 
 def _say(message: str) -> None:

@@ -36,3 +36,7 @@ class InvalidFileError(BonafideError):
             f"{path} has {count}; the first is on line {first.line}, {first.field}: expected {first.expected}, "
             f"found {first.found}. Nothing was done." + (f" {hint}" if hint else "")
         )
+        self._arguments = path, problems, hint
+
+    def __reduce__(self) -> tuple[type[InvalidFileError], tuple[str, list[Problem], str]]:
+        return InvalidFileError, self._arguments  # a worker sends it to its parent

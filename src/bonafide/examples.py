@@ -17,13 +17,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
-from bonafide.files import open_bytes, write_whole
+from bonafide.files import open_bytes, parse_json, write_whole
 
 Answer = str | int | float | None
 
@@ -116,9 +117,17 @@ def read_gold(path: Path) -> dict[str, Gold]:
 
 def write_jsonl(path: Path, objects: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object a line, whole or not at all."""
-    with write_whole(path) as stream:
-        for value in objects:
-            stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    write_jsonl_files({path: objects})
+
+
+def write_jsonl_files(files: Mapping[Path, Iterable[dict[str, Any]]]) -> None:
+    """Write several such files: all of them, or none, and then those of the same names stay as they were."""
+    with ExitStack() as stack:
+        streams = [(stack.enter_context(write_whole(path)), objects) for path, objects in files.items()]
+        for stream, objects in streams:
+            for value in objects:
+                stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            stream.flush()  # a full disk says so before the first file gets its name
 
 
 def example_to_json(example: Example) -> dict[str, Any]:
@@ -205,6 +214,7 @@ def _json_lines(path: Path, digest: Any = None) -> Iterator[tuple[int, Any]]:
             if not raw.strip():
                 continue
             try:
-                yield line, json.loads(raw)
-            except (ValueError, RecursionError) as error:
-                yield line, ValueError(f"not JSON: {error}")
+                value = parse_json(raw)
+            except ValueError as error:
+                value = error
+            yield line, value

@@ -81,10 +81,25 @@ def content_hash(path: Path) -> str:
 
 
 @contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; on any failure, those that are new and empty are removed again."""
+    missing: list[Path] = []
+    try:
+        with explained(folder, "write"):
+            missing = [each for each in (folder, *folder.parents) if not each.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for each in missing:
+            with suppress(OSError):
+                each.rmdir()
+        raise
+
+
+@contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """Write a file that appears under its name only when it is complete; on any failure nothing is left."""
-    with explained(path, "write"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with made_folder(path.parent), explained(path, "write"):
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
@@ -105,14 +120,33 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         stream.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
+def parse_json(raw: bytes) -> Any:
+    """The value of one JSON text in UTF-8; a ValueError says what is wrong, without the number of the line."""
+    try:
+        value = json.loads(raw.decode())
+        if b"\\ud" in raw or b"\\uD" in raw:  # an escape can write half a character, which no file can hold
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1:,}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8: byte {error.start + 1:,} is {raw[error.start]:#04x}") from None
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half a character: {error.object[error.start]!a}") from None
+    except ValueError:  # Python's bound on the digits of an integer
+        raise ValueError("a number of too many digits") from None
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    return value
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read one JSON object."""
     with open_bytes(path) as stream:
         data = stream.read()
     try:
-        value = json.loads(data)
+        value = parse_json(data)
     except ValueError as error:
-        raise BonafideError(f"Cannot read {path}: it is not JSON ({error}). It may be damaged.") from None
+        raise BonafideError(f"Cannot read {path}: expected JSON, found {error}. It may be damaged.") from None
     if not isinstance(value, dict):
         raise BonafideError(f"Cannot read {path}: expected a JSON object, found {type(value).__name__}.")
     return value

@@ -13,7 +13,6 @@ What a row holds beside the example's id and the size of its set is the task's b
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,7 +27,7 @@ import pyarrow.parquet as pq
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import explained, read_json, write_json, write_whole
+from bonafide.files import content_hash, read_json, write_json, write_whole
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -138,7 +137,7 @@ def write_manifest(folder: Path, search: dict[str, Any], counts: Sequence[ShardC
             "file": shard_name(index),
             "examples": each.examples,
             "solutions": each.solutions,
-            "sha256": hashlib.sha256((folder / shard_name(index)).read_bytes()).hexdigest(),
+            "sha256": content_hash(folder / shard_name(index)),
         }
         for index, each in enumerate(counts)
     ]
@@ -146,14 +145,23 @@ def write_manifest(folder: Path, search: dict[str, Any], counts: Sequence[ShardC
     write_json(folder / MANIFEST, {**search, "tool": f"bonafide {__version__}", "counts": totals, "shards": shards})
 
 
+def damaged_shards(folder: Path) -> list[Path]:
+    """The shards of a finished store that are missing or are not what the manifest says."""
+    return [folder / each["file"] for each in read_manifest(folder)["shards"] if not _is_sound(folder, each)]
+
+
 class SolutionStore(Generic[S]):
-    """A finished store: stream it, or look an example up by its id."""
+    """A finished store: stream it, or look an example up by its id.
+
+    A shard is checked against the manifest when it is first opened: hashing reads about a gigabyte a second.
+    """
 
     def __init__(self, folder: Path, codec: Codec[S]) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
         self._codec = codec
         self._files: dict[int, pq.ParquetFile] = {}
+        self._sound: set[int] = set()
 
     def __len__(self) -> int:
         return int(self.manifest["counts"]["examples"])
@@ -199,20 +207,19 @@ class SolutionStore(Generic[S]):
 
     def _file(self, shard: int) -> pq.ParquetFile:
         if shard not in self._files:
-            path = self.folder / self.manifest["shards"][shard]["file"]
-            with explained(path, "read"):
-                try:
-                    self._files = {shard: pq.ParquetFile(path)}  # one open file at a time
-                except pa.ArrowException as error:
-                    raise BonafideError(f"{path} is damaged ({error}). Run the search again.") from None
+            listed = self.manifest["shards"][shard]
+            path = self.folder / listed["file"]
+            if shard not in self._sound and not _is_sound(self.folder, listed):
+                raise BonafideError(
+                    f"{path} is {'damaged' if path.exists() else 'missing'}: expected the SHA-256 that {MANIFEST} "
+                    "gives. Run the same search command again: it searches this shard anew and keeps the others."
+                )
+            self._sound.add(shard)
+            self._files = {shard: pq.ParquetFile(path)}  # one open file at a time
         return self._files[shard]
 
     def _read_group(self, shard: int, group: int, names: list[str] | None = None) -> pa.Table:
-        try:
-            return self._file(shard).read_row_group(group, columns=names)
-        except (OSError, pa.ArrowException) as error:
-            path = self.folder / self.manifest["shards"][shard]["file"]
-            raise BonafideError(f"{path} is damaged ({error}). Run the search again.") from None
+        return self._file(shard).read_row_group(group, columns=names)
 
     def _decoded(self, table: pa.Table) -> Iterator[tuple[str, S]]:
         own = {field.name for field in _OWN_FIELDS}
@@ -242,7 +249,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{manifest.get('format')!r}; this is bonafide {__version__}, which reads format {FORMAT}. "
             "Search again with this version, into another folder."
         )
+    if missing := {"tool", "task", "options", "inputs", "shard_examples", "counts", "shards"} - set(manifest):
+        raise BonafideError(f"{folder / MANIFEST} is damaged: it lacks {', '.join(sorted(missing))}. Search again.")
     return manifest
+
+
+def _is_sound(folder: Path, listed: dict[str, Any]) -> bool:
+    path = folder / listed["file"]
+    return path.exists() and content_hash(path) == str(listed["sha256"])
 
 
 def _group(held: list[tuple[str, S]], codec: Codec[S], schema: pa.Schema) -> pa.Table:

@@ -100,9 +100,10 @@ def _example(inspection: Inspection, name: str, limit: int = 8) -> str:
         for query in solutions[:limit]
     )
     more = f", the first {limit} shown" if solutions.size > limit else ""
+    number = f"{solutions.size:,} solution" + ("" if solutions.size == 1 else "s")
     answer = ", ".join(map(str, example.answers))
     return (
         f"<article><h3>{escape(example.question)}</h3><p class=note><span class=answer>answer: {escape(answer)}</span>"
-        f" · {escape(name)} · table {escape(table.id)} · {solutions.size:,} solutions{more}</p>"
+        f" · {escape(name)} · table {escape(table.id)} · {number}{more}</p>"
         f"<table><thead><tr><th>SQL</th><th>rows</th></tr></thead><tbody>{rows}</tbody></table></article>"
     )

@@ -17,10 +17,10 @@ import signal
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,12 +29,13 @@ from typing import Any
 from bonafide import __version__
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, ExampleFile
-from bonafide.files import explained, read_json, write_json
+from bonafide.files import explained, made_folder, read_json, write_json
 from bonafide.solutions import (
     FORMAT,
     MANIFEST,
     ShardCounts,
     SolutionSet,
+    damaged_shards,
     read_manifest,
     shard_counts,
     shard_name,
@@ -46,6 +47,7 @@ from bonafide.tasks.task import Contexts, Task
 SHARD_EXAMPLES = 500
 _UNFINISHED = "search.json"
 _TIMINGS = "timings.jsonl"
+_TOOL = f"bonafide {__version__}"
 _KEPT_WEIGHT = 500_000
 """Cells (or tokens) of prepared contexts that a worker keeps."""
 
@@ -100,10 +102,13 @@ def run_search(
         "inputs": inputs.description,
         "shard_examples": SHARD_EXAMPLES,
     }
-    identity = _identity(search)
-    with _claimed(out, identity, search) as claim:
+    identity = _identity(search, _TOOL)
+    with _claimed(out, identity, search):
         if (out / MANIFEST).exists():
-            return read_manifest(out)
+            manifest = read_manifest(out)
+            if progress is not None:
+                progress(manifest["counts"]["examples"], manifest["counts"]["solutions"])
+            return manifest
         shards = -(-inputs.examples.count // SHARD_EXAMPLES)
         counts: dict[int, ShardCounts] = {}
         for index in range(shards):
@@ -112,13 +117,12 @@ def run_search(
                 if progress is not None:
                     progress(found.examples, found.solutions)
         jobs = _jobs(inputs, out, identity, set(range(shards)) - set(counts))
-        runner = _in_process(task, jobs) if workers == 1 else _in_workers(task, jobs, workers)
-        for done in runner:
-            counts[done.index] = done.counts
-            claim.written.append(out / shard_name(done.index))
-            _note_time(out, done)
-            if progress is not None:
-                progress(done.counts.examples, done.counts.solutions)
+        with closing(_in_process(task, jobs) if workers == 1 else _in_workers(task, jobs, workers)) as runner:
+            for done in runner:
+                counts[done.index] = done.counts
+                _note_time(out, done)
+                if progress is not None:
+                    progress(done.counts.examples, done.counts.solutions)
         write_manifest(out, search, [counts[index] for index in range(shards)])
         (out / _UNFINISHED).unlink()
         return read_manifest(out)
@@ -134,19 +138,28 @@ def seconds_spent(folder: Path) -> float | None:
     return None
 
 
-@dataclass(slots=True)
-class _Claim:
-    made_folder: bool
-    made_note: bool
-    written: list[Path]
+@contextmanager
+def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[None]:
+    """Hold the folder for this run alone; on an error of input or disk, leave it as it was."""
+    with made_folder(out), _locked(out):
+        _check_same_search(out, identity)
+        _sweep(out)
+        _make_room_for_damaged(out, identity, search)
+        before = {path: path.stat().st_size for path in out.iterdir()}
+        try:
+            if not (out / MANIFEST).exists() and not (out / _UNFINISHED).exists():
+                write_json(out / _UNFINISHED, {**search, "identity": identity})
+            yield
+        except BonafideError:
+            _restore(out, before)
+            raise
+        finally:
+            _sweep(out)
 
 
 @contextmanager
-def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[_Claim]:
-    """Hold the folder for this run alone; on an error of input or disk, leave nothing of this run behind."""
-    claim = _Claim(made_folder=not out.exists(), made_note=False, written=[])
+def _locked(out: Path) -> Iterator[None]:
     with explained(out, "write"):
-        out.mkdir(parents=True, exist_ok=True)
         folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -155,26 +168,18 @@ def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[_Clai
             raise BonafideError(
                 f"Another run is writing to {out} right now. Wait until it is finished, or name another folder."
             ) from None
-        try:
-            _check_same_search(out, identity)
-            for part in out.glob(".*.part"):  # of a run that was killed
-                part.unlink(missing_ok=True)
-            if not (out / MANIFEST).exists() and not (out / _UNFINISHED).exists():
-                write_json(out / _UNFINISHED, {**search, "identity": identity})
-                claim.made_note = True
-            yield claim
-        except BonafideError:
-            _withdraw(out, claim)
-            raise
+        yield
     finally:
         os.close(folder)
 
 
 def _check_same_search(out: Path, identity: str) -> None:
     if (out / MANIFEST).exists():
-        if _identity(read_manifest(out)) != identity:
+        manifest = read_manifest(out)
+        if _identity(manifest, manifest["tool"]) != identity:
             raise BonafideError(
-                f"{out} already holds solutions of other inputs or options. Name another folder, or delete it first."
+                f"{out} already holds solutions of other inputs, options or version. Name another folder, or delete "
+                "it first."
             )
     elif (out / _UNFINISHED).exists():
         note = read_json(out / _UNFINISHED)
@@ -187,18 +192,35 @@ def _check_same_search(out: Path, identity: str) -> None:
         raise BonafideError(f"{out} is not empty and holds no solution store. Name another folder.")
 
 
-def _withdraw(out: Path, claim: _Claim) -> None:
-    with suppress(OSError):
-        for path in claim.written:
+def _sweep(out: Path) -> None:
+    """Remove what a process was writing when it was ended."""
+    for part in out.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
+def _make_room_for_damaged(out: Path, identity: str, search: dict[str, Any]) -> None:
+    """A finished store that lost a shard, or has one that changed, is an unfinished one."""
+    if not (out / MANIFEST).exists():
+        return
+    if damaged := damaged_shards(out):
+        write_json(out / _UNFINISHED, {**search, "identity": identity})
+        for path in damaged:
             path.unlink(missing_ok=True)
-        if claim.made_note:
-            (out / _TIMINGS).unlink(missing_ok=True)
-            (out / _UNFINISHED).unlink(missing_ok=True)
-        if claim.made_folder:
-            out.rmdir()
+        (out / MANIFEST).unlink()
+    elif (out / _UNFINISHED).exists():  # killed between the manifest and the end
+        (out / _UNFINISHED).unlink()
 
 
-def _identity(search: dict[str, Any]) -> str:
+def _restore(out: Path, before: dict[Path, int]) -> None:
+    with suppress(OSError):
+        for path in out.iterdir():
+            if path not in before:
+                path.unlink()
+        if (out / _TIMINGS) in before:
+            os.truncate(out / _TIMINGS, before[out / _TIMINGS])
+
+
+def _identity(search: dict[str, Any], tool: str) -> str:
     """A hash of everything that the shards depend on; where the inputs lie is not part of it."""
     keys = ("format", "task", "options", "shard_examples")
     parts = {key: search[key] for key in keys}
@@ -207,7 +229,7 @@ def _identity(search: dict[str, Any]) -> str:
         key: [each["sha256"] for each in value] if isinstance(value, list) else value
         for key, value in described.items()
     }
-    parts["tool"] = f"bonafide {__version__}"
+    parts["tool"] = tool
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -249,7 +271,7 @@ class _Searcher:
         return context
 
 
-def _in_process(task: Task[Any], jobs: Iterator[_Job]) -> Iterator[_Done]:
+def _in_process(task: Task[Any], jobs: Iterator[_Job]) -> Generator[_Done, None, None]:
     yield from map(_Searcher(task), jobs)
 
 
@@ -258,7 +280,6 @@ _searcher: _Searcher
 
 def _start_worker(task: Task[Any], parent: int) -> None:
     global _searcher
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     _searcher = _Searcher(task)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -274,15 +295,17 @@ def _search_job(job: _Job) -> _Done:
     return _searcher(job)
 
 
-def _in_workers(task: Task[Any], jobs: Iterator[_Job], workers: int) -> Iterator[_Done]:
+def _in_workers(task: Task[Any], jobs: Iterator[_Job], workers: int) -> Generator[_Done, None, None]:
     """At most two jobs a worker are under way, so that what waits stays bounded."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core a worker
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, _start_worker, (task, os.getpid()))
+    running: set[Future[_Done]] = set()
     try:
-        running: set[Future[_Done]] = set()
         while True:
-            running |= {pool.submit(_search_job, job) for job in islice(jobs, 2 * workers - len(running))}
+            for job in islice(jobs, 2 * workers - len(running)):
+                with _interrupt_held():
+                    running.add(pool.submit(_search_job, job))
             if not running:
                 return
             finished, running = wait(running, return_when=FIRST_COMPLETED)
@@ -294,12 +317,30 @@ def _in_workers(task: Task[Any], jobs: Iterator[_Job], workers: int) -> Iterator
             "again to go on, perhaps with fewer workers."
         ) from None
     finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            if running:
+        with _interrupt_held():  # a second Ctrl-C must not leave workers behind
+            for process in list(pool._processes.values()) if running else ():
                 process.terminate()
-            process.join()
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupt_held() -> Iterator[None]:
+    """Ctrl-C waits until this is over; a process that is started meanwhile never gets it: it is the parent's.
+
+    Both a mask, which a new process inherits, and a handler: another thread may receive the signal.
+    """
+    held: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number)) if main else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if main:
+            signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 class SearchWorkerDied(Exception):  # noqa: N818

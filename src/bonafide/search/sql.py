@@ -8,6 +8,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import open_examples
+from bonafide.files import open_bytes
 from bonafide.search.run import Inputs, Progress, run_search
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.sources import TableSource, described, open_tables
@@ -55,6 +56,8 @@ def search_sql(
 
 def tables_beside(examples: Path) -> Path | None:
     """``tables.jsonl`` in the folder of the examples, plain or compressed."""
+    with open_bytes(examples):  # its errors first: where there are no examples, no tables are missed
+        pass
     for suffix in ("", ".gz", ".xz"):
         path = examples.parent / f"tables.jsonl{suffix}"
         if path.exists():

@@ -2,14 +2,14 @@
 
 Each test reads sums over the rows of a set: how many rows and cells there are, how many cells equal the
 answer or lie above or below it, what they add up to. :class:`Target` lays these quantities out as a
-matrix (rows, quantities) once for an answer on a table; a matrix product with the row sets (sets, rows)
-then gives the quantities of every set. The quantities add up over rows, so rows that no condition tells
-apart can be merged.
+matrix (rows, quantities) once for an answer on a table. Whoever has the sums of these quantities over a
+row set can then tell every select column and aggregate that gives the answer. SUM and AVG hits are
+confirmed with the exact executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,73 +17,80 @@ import numpy.typing as npt
 from bonafide.examples import Answer
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer
-from bonafide.tasks.sql.tables import TOLERANCE, Mask, Table
+from bonafide.tasks.sql.tables import TOLERANCE, Column, Mask, Table
 
-_MERGE_ABOVE = 64
-_SLICE = 1 << 22
-"""How many booleans of row sets are unpacked at a time."""
+Sums = npt.NDArray[np.float64]
+RowsOf = Callable[[int], npt.NDArray[np.intp]]
+"""The rows of the n-th row set."""
+
+_ROWS = 0  # the first quantity is how many rows there are
 
 
 class Target:
-    """An answer on a table: which (select column, aggregate) pairs could give it, and how to tell."""
+    """An answer on a table: which (select column, aggregate) pairs could give it, and how to tell.
+
+    ``quantities`` is (rows, quantities). ``empty_hits``: the empty row set gives the answer. ``must_contain``:
+    every row set that gives the answer has one of these rows (None: no such rule).
+    """
 
     def __init__(self, answers: Sequence[Answer], table: Table, language: Language) -> None:
         self._table = table
         self._answers = [answer.lower() if isinstance(answer, str) else answer for answer in answers]
-        self._quantities: list[npt.NDArray[np.float64]] = []  # each (rows,)
-        self._tests: list[tuple[Aggregate, int, tuple[int, ...]]] = []  # aggregate, column, quantities it reads
-        self._merged: npt.NDArray[np.intp] | None = None
+        self._columns: list[npt.NDArray[np.float64] | Mask] = [np.ones(len(table.rows), dtype=bool)]
+        self._tests: dict[Aggregate, list[tuple[int, int, int]]] = {}  # (column, first quantity, second quantity)
         self.must_contain: Mask | None = None
         self.empty_hits = False
-        self.pairs_of_language = sum(
-            language.allows(aggregate, kind) for kind in table.types for aggregate in Aggregate
-        )
-        rows = self._quantity(np.ones(len(table.rows)))
         if len(answers) == 1:
-            self._single(rows, language)
+            self._single(language)
         else:
-            self._several(rows)
-        self.pair_columns = np.array([column for _, column, _ in self._tests], dtype=np.int64)
-        self.pair_aggregates = np.array([aggregate for aggregate, _, _ in self._tests], dtype=np.int64)
-        self.possible = bool(self._tests)
-        self.pair_bound = max(1, len(self._tests))
+            self._several()
+        self.quantities = np.stack(self._columns, axis=1, dtype=np.float64)
+        self._slack = 1e-12 * np.abs(self.quantities).sum(axis=0)
+        pairs = [(column, aggregate) for aggregate, tests in self._tests.items() for column, _, _ in tests]
+        self.pair_columns = np.array([column for column, _ in pairs], dtype=np.int64)
+        self.pair_aggregates = np.array([aggregate for _, aggregate in pairs], dtype=np.int64)
+        self._reads = {aggregate: np.array(tests).T for aggregate, tests in self._tests.items()}
 
-    def _single(self, rows: int, language: Language) -> None:
+    def _single(self, language: Language) -> None:
         answer = self._answers[0]
         number = None if answer is None or isinstance(answer, str) else float(answer)
         contains = np.zeros(len(self._table.rows), dtype=bool)
         for index, (kind, column) in enumerate(zip(self._table.types, self._table.columns, strict=True)):
-            cells = self._quantity(column.codes >= 0)
+            cells = _ROWS if column.full else self._quantity(column.codes >= 0)
 
-            def test(aggregate: Aggregate, *quantities: int, kind=kind, index=index) -> None:  # type: ignore[no-untyped-def]
+            def test(aggregate: Aggregate, first: int, second: int, kind=kind, index=index) -> None:  # type: ignore[no-untyped-def]
                 if language.allows(aggregate, kind):
-                    self._tests.append((aggregate, index, quantities))
+                    self._tests.setdefault(aggregate, []).append((index, first, second))
 
             if answer is None:
-                test(Aggregate.NONE, rows, cells)
+                if not column.full:
+                    test(Aggregate.NONE, _ROWS, cells)
                 for aggregate in (Aggregate.MAX, Aggregate.MIN, Aggregate.SUM, Aggregate.MEAN):
-                    test(aggregate, cells)
+                    test(aggregate, cells, cells)
                 continue
             low, high = column.band(answer if isinstance(answer, str) else float(answer))
             if high > low:
                 same = (column.codes >= low) & (column.codes < high)
                 contains |= same
                 equal = self._quantity(same)
-                test(Aggregate.NONE, rows, equal)
-                test(Aggregate.MAX, equal, self._quantity(column.codes >= high))
-                test(Aggregate.MIN, equal, self._quantity((column.codes >= 0) & (column.codes < low)))
+                test(Aggregate.NONE, _ROWS, equal)
+                if language.allows(Aggregate.MAX, kind):
+                    above, below = column.codes >= high, (column.codes >= 0) & (column.codes < low)
+                    test(Aggregate.MAX, equal, self._quantity(above))
+                    test(Aggregate.MIN, equal, self._quantity(below))
             if number is not None:
-                if number >= 0 and abs(number - round(number)) <= TOLERANCE * number:
-                    test(Aggregate.COUNT, cells)
-                if language.allows(Aggregate.SUM, kind):
+                if 0 <= number <= len(self._table.rows) and abs(number - round(number)) <= TOLERANCE * number:
+                    test(Aggregate.COUNT, cells, cells)
+                possible = _possible_totals(number, column) if language.allows(Aggregate.SUM, kind) else []
+                if possible:
                     total = self._quantity(np.clip(column.summands, -1e300, 1e300))
-                    test(Aggregate.SUM, cells, total)
-                    test(Aggregate.MEAN, cells, total)
+                    for aggregate in possible:
+                        test(aggregate, cells, total)
         self.empty_hits = answer is None or number == 0
         if isinstance(answer, str):
             self.must_contain = contains
 
-    def _several(self, rows: int) -> None:
+    def _several(self) -> None:
         contains = np.zeros(len(self._table.rows), dtype=bool)
         for index, column in enumerate(self._table.columns):
             member = np.zeros(len(self._table.rows), dtype=bool)
@@ -98,77 +105,60 @@ class Target:
                 member |= same
             else:
                 contains |= member
-                self._tests.append((Aggregate.NONE, index, (rows, self._quantity(member))))
+                self._tests.setdefault(Aggregate.NONE, []).append((index, _ROWS, self._quantity(member)))
         self.empty_hits = not self._answers
         self.must_contain = contains
 
     def _quantity(self, values: npt.NDArray[np.float64] | Mask) -> int:
-        self._quantities.append(values.astype(np.float64))
-        return len(self._quantities) - 1
+        self._columns.append(values)
+        return len(self._columns) - 1
 
-    def merge_rows(self, selects: Mask) -> Mask:
-        """Merge the rows that no column of ``selects`` (rows, sets) tells apart, in tables of many rows."""
-        self._rows = np.stack(self._quantities, axis=1)  # (rows, quantities)
-        if len(selects) <= _MERGE_ABOVE:
-            return selects
-        packed = np.packbits(selects, axis=1)
-        signature = np.zeros((len(packed), packed.shape[1] // 8 * 8 + 8), dtype=np.uint8)
-        signature[:, : packed.shape[1]] = packed
-        words = signature.view(np.uint64)
-        if words.shape[1] == 1:
-            _, first, merged = np.unique(words[:, 0], return_index=True, return_inverse=True)
-        else:
-            _, first, merged = np.unique(words, axis=0, return_index=True, return_inverse=True)
-        merged = merged.reshape(-1)
-        self._rows = np.stack(
-            [np.bincount(merged, weights=quantity, minlength=len(first)) for quantity in self._quantities],
-            axis=1,
+    @property
+    def possible(self) -> bool:
+        """Whether any pair could give the answer."""
+        return bool(self._tests)
+
+    def hits(self, sums: Sums, rows_of: RowsOf) -> Mask:
+        """(row sets, pairs): whether the pair gives the answer, by the sums (row sets, quantities)."""
+        return np.concatenate(
+            [self._hits_of(aggregate, sums, rows_of) for aggregate in self._tests], axis=1, dtype=np.bool_
         )
-        if self.must_contain is not None:
-            self.must_contain = np.bincount(merged, weights=self.must_contain, minlength=len(first)) > 0
-        self._merged = merged
-        return selects[first]
 
-    def evaluate(self, words: npt.NDArray[np.uint64]) -> Mask:
-        """(row sets, pairs): whether the pair's aggregate over the row set gives the answer."""
-        hits = np.zeros((len(words), len(self._tests)), dtype=bool)
-        step = max(1, _SLICE // max(1, len(self._rows)))
-        for start in range(0, len(words), step):
-            bits = np.unpackbits(words[start : start + step].view(np.uint8), axis=1, bitorder="little")
-            members = bits[:, : len(self._rows)]
-            self._test(members, members.astype(np.float64) @ self._rows, hits[start : start + step])
+    def _hits_of(self, aggregate: Aggregate, sums: Sums, rows_of: RowsOf) -> Mask:
+        columns, firsts, seconds = self._reads[aggregate]
+        first, second = sums[:, firsts], sums[:, seconds]
+        if len(self._answers) != 1:
+            wanted = len(self._answers)
+            return self._confirmed(aggregate, columns, (first == wanted) & (second == wanted), rows_of)
+        answer = self._answers[0]
+        if answer is None:
+            return (first == 1) & (second == 0) if aggregate is Aggregate.NONE else np.equal(first, 0)
+        if aggregate is Aggregate.NONE:
+            return np.asarray((first == 1) & (second == 1), dtype=np.bool_)
+        if aggregate in (Aggregate.MAX, Aggregate.MIN):
+            return np.asarray((first > 0) & (second == 0), dtype=np.bool_)
+        assert not isinstance(answer, str)
+        if aggregate is Aggregate.COUNT:
+            return np.equal(first, round(answer))
+        total = np.full_like(first, answer) if aggregate is Aggregate.SUM else answer * first
+        near = np.abs(second - total) <= 2 * TOLERANCE * np.abs(total) + self._slack[seconds]
+        return self._confirmed(aggregate, columns, (first > 0) & near, rows_of)
+
+    def _confirmed(self, aggregate: Aggregate, columns: npt.NDArray[np.int64], hits: Mask, rows_of: RowsOf) -> Mask:
+        """The hits that the exact executor confirms."""
+        for row, place in zip(*(axis.tolist() for axis in np.nonzero(hits)), strict=True):
+            result = aggregate_cells(aggregate, int(columns[place]), rows_of(row), self._table)
+            hits[row, place] = result is not None and same_answer(result, self._answers)
         return hits
 
-    def _test(self, members: npt.NDArray[np.uint8], sums: npt.NDArray[np.float64], hits: Mask) -> None:
-        answer = self._answers[0] if len(self._answers) == 1 else None
-        number = float(answer) if isinstance(answer, (int, float)) else 0.0
-        for pair, (aggregate, _, quantities) in enumerate(self._tests):
-            first = sums[:, quantities[0]]
-            if len(self._answers) != 1:
-                wanted = len(self._answers)
-                hits[:, pair] = (first == wanted) & (sums[:, quantities[1]] == wanted)
-                self._confirm(members, hits, pair)
-            elif answer is None:
-                hits[:, pair] = first == 0
-                if aggregate is Aggregate.NONE:
-                    hits[:, pair] = (first == 1) & (sums[:, quantities[1]] == 0)
-            elif aggregate is Aggregate.NONE:
-                hits[:, pair] = (first == 1) & (sums[:, quantities[1]] == 1)
-            elif aggregate in (Aggregate.MAX, Aggregate.MIN):
-                hits[:, pair] = (first > 0) & (sums[:, quantities[1]] == 0)
-            elif aggregate is Aggregate.COUNT:
-                hits[:, pair] = first == round(number)
-            else:
-                total = sums[:, quantities[1]]
-                wanted_total = number if aggregate is Aggregate.SUM else number * first
-                slack = 2 * TOLERANCE * np.abs(wanted_total) + 1e-12 * np.abs(self._rows[:, quantities[1]]).sum()
-                hits[:, pair] = (first > 0) & (np.abs(total - wanted_total) <= slack)
-                self._confirm(members, hits, pair)
 
-    def _confirm(self, members: npt.NDArray[np.uint8], hits: Mask, pair: int) -> None:
-        """Take back the hits of a pair that the exact executor does not confirm."""
-        aggregate, column, _ = self._tests[pair]
-        for row in np.flatnonzero(hits[:, pair]).tolist():
-            inside = members[row] if self._merged is None else members[row][self._merged]
-            result = aggregate_cells(aggregate, column, np.flatnonzero(inside), self._table)
-            hits[row, pair] = result is not None and same_answer(result, self._answers)
+def _possible_totals(number: float, column: Column) -> list[Aggregate]:
+    """SUM and AVG, as far as some rows of this column could give ``number``."""
+    slack = 4 * TOLERANCE * abs(number)
+    lowest, highest, least, most, whole = column.summand_bounds
+    possible = []
+    if least - slack <= number <= most + slack and not (whole and abs(number - round(number)) > slack):
+        possible.append(Aggregate.SUM)
+    if lowest - slack <= number <= highest + slack:
+        possible.append(Aggregate.MEAN)
+    return possible

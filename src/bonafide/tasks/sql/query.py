@@ -192,22 +192,32 @@ def execute(query: Query, table: Table) -> list[Value] | None:
 def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp], table: Table) -> list[Value] | None:
     """The result of an aggregate over the cells of a column in ``rows``; None where SQLite raises an error."""
     column = table.columns[select]
-    cells = [column.cells[row] for row in rows.tolist()]
     if aggregate is Aggregate.NONE:
-        return cells
-    present = [cell for cell in cells if cell is not None]
+        return [column.cells[row] for row in rows.tolist()]
+    ranks = column.codes[rows]
+    present = ranks[ranks >= 0]
     if aggregate is Aggregate.COUNT:
         return [float(len(present))]
-    if not present:
+    if not len(present):
         return [None]
     if aggregate in (Aggregate.MAX, Aggregate.MIN):
-        ranks = [column.rank[cell] for cell in present]
-        return [column.values[max(ranks) if aggregate is Aggregate.MAX else min(ranks)]]
-    if aggregate is Aggregate.SUM and _overflows(present):
+        return [column.values[int(present.max() if aggregate is Aggregate.MAX else present.min())]]
+    if (
+        aggregate is Aggregate.SUM
+        and column.numbers == 0
+        and _overflows(column.values[rank] for rank in present.tolist())
+    ):
         return None
-    summands = column.summands[rows].tolist()
-    total = math.fsum(summands) if all(map(math.isfinite, summands)) else sum(summands)
+    total = _total(column.summands[rows])
     return [total if aggregate is Aggregate.SUM else total / len(present)]
+
+
+def _total(summands: npt.NDArray[np.float64]) -> float:
+    """The sum to well within the tolerance: exact where the summands cancel out."""
+    total = float(summands.sum())
+    if not math.isfinite(total) or abs(total) > 1e-3 * float(np.abs(summands).sum()):
+        return total
+    return math.fsum(summands.tolist())
 
 
 def same_answer(left: Sequence[Answer], right: Sequence[Answer]) -> bool:

@@ -2,20 +2,15 @@
 
 How it avoids running queries one by one:
 
-1. A condition is a range of ranks in one column, and so a bit set over rows. Conditions of a column that
-   select the same rows form one *group* with a multiplicity.
-2. Conjunctions are ANDs of groups over distinct columns. A row set is dropped as soon as no aggregate
-   of it or of a part of it can give the answer.
-3. Row sets that come up more than once are evaluated once, and all at once: whether an aggregate of a
-   column over a row set gives the answer depends only on sums over its rows (how many cells, how many
-   equal to the answer, above it, below it, their total), so one matrix product answers for every row set,
-   column and aggregate. SUM and AVG hits are then confirmed with the exact executor.
+1. A condition is a range of ranks in one column. Conditions of a column that select the same rows form
+   one *group* with a multiplicity.
+2. Whether an aggregate of a column over a row set gives the answer depends only on a few sums over its
+   rows (``evaluation.py``).
+3. These sums are found for all conjunctions of groups together, by bit sets or by cubes
+   (``conjunctions.py``), never by running one query.
 4. A solution is (conjunction of groups, one condition of each group, select column and aggregate). The
    number of solutions is a sum of products, so counting lists nothing; the k-th solution is found by
    division with remainder, so listing and uniform sampling are the same few array operations.
-
-Rows that no condition tells apart are merged first in tables of more than 64 rows: the sums above add up,
-so 100,000 rows become a handful of weighted ones.
 """
 
 from __future__ import annotations
@@ -31,19 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bonafide.examples import Answer
+from bonafide.tasks.sql.conjunctions import BLOCK, Choices, conjunction_sums
 from bonafide.tasks.sql.evaluation import Target
 from bonafide.tasks.sql.language import Language, Span, question_runs
-from bonafide.tasks.sql.query import Condition, Operator
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator
 from bonafide.tasks.sql.queryset import GroundedCondition, QuerySet
 from bonafide.tasks.sql.similar import similar_cells
 from bonafide.tasks.sql.tables import Table
 
 Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
-_BLOCK = 1 << 17
-"""How many conjunctions are held at a time; bounds the memory of a search."""
-_WORD = 64
 
 
 def search(
@@ -76,7 +67,8 @@ def candidates(question: str, table: Table, language: Language) -> int:
             sum(ways[size - taken] * comb(members, taken) for taken in range(min(size, most) + 1))
             for size in range(len(ways))
         ]
-    return sum(ways) * Target((), table, language).pairs_of_language
+    pairs = sum(language.allows(aggregate, kind) for kind in table.types for aggregate in Aggregate)
+    return sum(ways) * pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ class _Hits:
 
 
 class _Space:
-    """The conjunctions of one question on one table, as bit sets over (merged) rows."""
+    """The conjunctions of one question on one table: groups of conditions, and choices of groups."""
 
     def __init__(self, question: str, answers: Sequence[Answer], table: Table, language: Language) -> None:
         self._language = language
@@ -111,52 +103,42 @@ class _Space:
         self._build_choices(groups, table)
 
     def _build_choices(self, groups: list[tuple[int, int, int]], table: Table) -> None:
-        """A choice is what one column contributes: usually one group; several with ``repeat_columns``."""
+        """A choice is what one column contributes: usually one group; several with ``repeat_columns``.
+
+        A *part* of a choice is a group, and how many of its conditions are taken.
+        """
         column, low, high = np.array(groups, dtype=np.int64).reshape(-1, 3).T
         codes = table.codes[:, column]  # (rows, groups)
         selects = (codes >= low) & (codes < high)
-        rows = self._target.merge_rows(selects)
-        group_words = _pack(rows)
-        self._all_rows = _pack(np.ones((len(rows), 1), dtype=bool))
-        must = self._target.must_contain
-        self._must = None if must is None else _pack(must[:, None])
-
         most = self._language.max_conditions
-        if not self._language.repeat_columns:
-            self._part_group = np.arange(len(groups))
-            self._part_taken = np.ones(len(groups), dtype=np.int64)
-            self._choice_parts = self._part_group[:, None]
-            self._choice_words = group_words
-            self._choice_size = self._part_taken
-            choice_column = column
-        else:
+        if self._language.repeat_columns:
             parts: dict[tuple[int, int], int] = {}
-            chosen: list[list[int]] = []
-            words: list[Words] = []
-            columns: list[int] = []
+            taken: list[tuple[tuple[int, int], ...]] = []
             for each in np.unique(column).tolist():
-                mine = np.flatnonzero(column == each).tolist()
-                for taken in self._multisets(mine, most):
-                    chosen.append([parts.setdefault(part, len(parts)) for part in taken])
-                    words.append(np.bitwise_and.reduce(group_words[[group for group, _ in taken]], axis=0))
-                    columns.append(each)
-            listed = list(parts)
-            self._part_group = np.array([group for group, _ in listed], dtype=np.int64)
-            self._part_taken = np.array([taken for _, taken in listed], dtype=np.int64)
-            self._choice_parts = np.full((len(chosen), most), -1, dtype=np.int64)
-            for row, each_parts in enumerate(chosen):
-                self._choice_parts[row, : len(each_parts)] = each_parts
-            self._choice_words = np.array(words, dtype=np.uint64).reshape(len(chosen), group_words.shape[1])
-            taken_of = np.append(self._part_taken, 0)
-            self._choice_size = taken_of[self._choice_parts].sum(axis=1)
-            choice_column = np.array(columns, dtype=np.int64)
-        self._first_after = np.searchsorted(choice_column, choice_column, side="right")
+                taken += self._multisets(np.flatnonzero(column == each).tolist(), most)
+            chosen = np.full((len(taken), most), -1, dtype=np.int64)
+            for row, choice in enumerate(taken):
+                chosen[row, : len(choice)] = [parts.setdefault(part, len(parts)) for part in choice]
+            self._part_group = np.array([group for group, _ in parts], dtype=np.int64)
+            self._part_taken = np.array([count for _, count in parts], dtype=np.int64)
+            self._choice_parts = chosen
+            size = np.append(self._part_taken, 0)[chosen].sum(axis=1)
+            first = np.array([choice[0][0] for choice in taken], dtype=np.int64)
+            selects = np.stack(
+                [selects[:, [group for group, _ in choice]].all(axis=1) for choice in taken], axis=1
+            ) if taken else selects  # fmt: skip
+            column = column[first]
+        else:
+            self._part_group = np.arange(len(groups))
+            self._part_taken = size = np.ones(len(groups), dtype=np.int64)
+            self._choice_parts = self._part_group[:, None]
+        self._choices = Choices(selects, column, size, most)
         ways = [
-            comb(len(self._members[group]), taken)
-            for group, taken in zip(self._part_group.tolist(), self._part_taken.tolist(), strict=True)
+            comb(len(self._members[group]), count)
+            for group, count in zip(self._part_group.tolist(), self._part_taken.tolist(), strict=True)
         ]
-        bound = prod(sorted(ways, reverse=True)[: self._language.max_conditions]) * self._target.pair_bound
-        fits = bound * max(1, len(ways)) ** self._language.max_conditions < 2**62
+        bound = prod(sorted(ways, reverse=True)[:most]) * (len(self._target.pair_columns) + 1)
+        fits = bound * (len(ways) + 1) ** most < 2**62
         self._part_ways = np.array([*ways, 1], dtype=np.int64 if fits else object)
 
     def _multisets(self, groups: list[int], most: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -172,50 +154,14 @@ class _Space:
                 for tail in self._multisets(rest, most - taken):
                     yield head + tail
 
-    def _conjunctions(self) -> Iterator[tuple[Integers, Words]]:
-        """Blocks of (choices of each conjunction, its row set), none of which is hopeless."""
-        depth = self._language.max_conditions
-        start = np.full((1, depth), -1, dtype=np.int64)
-        yield from self._extended(start, self._all_rows, np.zeros(1, dtype=np.int64), 0)
-
-    def _extended(self, chosen: Integers, words: Words, size: Integers, depth: int) -> Iterator[tuple[Integers, Words]]:
-        yield chosen, words
-        if depth == self._language.max_conditions:
-            return
-        choices = len(self._choice_size)
-        after = self._first_after[chosen[:, depth - 1]] if depth else np.zeros(len(chosen), dtype=np.int64)
-        room = choices - after
-        ends = np.cumsum(room)
-        begin = 0
-        while begin < len(chosen):
-            base = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, base + _BLOCK, side="right")))
-            here = room[begin:end]
-            owner = np.repeat(np.arange(begin, end), here)
-            choice = np.arange(int(ends[end - 1]) - base) - np.repeat(
-                ends[begin:end] - here - base - after[begin:end], here
-            )
-            new_words = words[owner] & self._choice_words[choice]
-            new_size = size[owner] + self._choice_size[choice]
-            keep = new_size <= self._language.max_conditions
-            if not self._target.empty_hits:
-                needed = new_words if self._must is None else new_words & self._must
-                keep &= needed.any(axis=1)
-            if keep.any():
-                new_chosen = chosen[owner[keep]]
-                new_chosen[:, depth] = choice[keep]
-                yield from self._extended(new_chosen, new_words[keep], new_size[keep], depth + 1)
-            begin = end
-
     def hits(self) -> _Hits:
         """Every conjunction that some select column and aggregate make return the answer."""
         found: list[tuple[Integers, Integers, Integers, Integers]] = []
         pairs_so_far = 0
-        for chosen, words in _gathered(self._conjunctions()) if self._target.possible else ():
-            unique, which = _unique(words)
-            hit = self._target.evaluate(unique)
-            row, pair = np.nonzero(hit)
-            per_row = np.bincount(row, minlength=len(unique))
+        blocks = conjunction_sums(self._choices, self._target) if self._target.possible else ()
+        for chosen, sums, which, rows_of in blocks:
+            row, pair = np.nonzero(self._target.hits(sums, rows_of))
+            per_row = np.bincount(row, minlength=len(sums))
             kept = np.flatnonzero(per_row[which])
             start = np.cumsum(per_row) - per_row
             found.append((chosen[kept], pair, start[which[kept]] + pairs_so_far, per_row[which[kept]]))
@@ -241,8 +187,8 @@ class _Space:
         flat = np.array([index for group in self._members for index in group], dtype=np.int64)
         sizes = np.array([len(group) for group in self._members], dtype=np.int64)
         blocks = [
-            self._numbered(hits, ends, ranks[start : start + _BLOCK], flat, np.cumsum(sizes) - sizes)
-            for start in range(0, max(1, len(ranks)), _BLOCK)
+            self._numbered(hits, ends, ranks[start : start + BLOCK], flat, np.cumsum(sizes) - sizes)
+            for start in range(0, max(1, len(ranks)), BLOCK)
         ]
         pairs, ids = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         return self._query_set(pairs, ids, hits.total, complete)
@@ -349,37 +295,6 @@ def _conditions(
         conditions.append(GroundedCondition(Condition(key[0], Operator(key[1]), key[2]), tuple(spans)))
         ranges.append((key[0], low, high) if high > low else (key[0], 0, 0))
     return conditions, ranges
-
-
-def _pack(rows: npt.NDArray[np.bool_]) -> Words:
-    """(rows, sets) of booleans as (sets, words) of 64 rows a word."""
-    bits = np.packbits(rows.T, axis=1, bitorder="little")
-    words = -(-max(1, rows.shape[0]) // _WORD)
-    padded = np.zeros((rows.shape[1], words * 8), dtype=np.uint8)
-    padded[:, : bits.shape[1]] = bits
-    return padded.view(np.uint64)
-
-
-def _unique(words: Words) -> tuple[Words, Integers]:
-    if words.shape[1] == 1:
-        unique, which = np.unique(words[:, 0], return_inverse=True)
-        return unique[:, None], which
-    unique, which = np.unique(words, axis=0, return_inverse=True)
-    return unique, which.reshape(-1)
-
-
-def _gathered(blocks: Iterator[tuple[Integers, Words]]) -> Iterator[tuple[Integers, Words]]:
-    """The same conjunctions in fewer, fuller blocks."""
-    held: list[tuple[Integers, Words]] = []
-    size = 0
-    for block in blocks:
-        held.append(block)
-        size += len(block[0])
-        if size >= _BLOCK:
-            yield np.concatenate([chosen for chosen, _ in held]), np.concatenate([words for _, words in held])
-            held, size = [], 0
-    if held:
-        yield np.concatenate([chosen for chosen, _ in held]), np.concatenate([words for _, words in held])
 
 
 def _draw(total: int, size: int, seed: int | str) -> list[int]:

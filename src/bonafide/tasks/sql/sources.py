@@ -112,7 +112,11 @@ def open_tables(
 
 def described(paths: Sequence[Path], store: Path) -> list[dict[str, str]]:
     """Path (relative to the store) and content hash of each input."""
-    return [{"path": os.path.relpath(path, store), "sha256": content_hash(path)} for path in paths]
+    real = store.resolve()  # '..' after a symbolic link leads elsewhere
+    return [
+        {"path": os.path.relpath(path.parent.resolve() / path.name, real), "sha256": content_hash(path)}
+        for path in paths
+    ]
 
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
@@ -120,12 +124,17 @@ def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, fi
     recorded = [store / each["path"] for each in inputs["tables"]]
     given = [tables] if tables is not None else list(files)
     paths = given or recorded
-    for path, each in zip(paths, inputs["tables"], strict=False):
+    if len(paths) != len(recorded):
+        raise BonafideError(
+            f"This store was searched over {len(recorded)} files of tables; {len(paths)} were given. Give them all, "
+            f"in this order: {', '.join(path.name for path in recorded)}."
+        )
+    for path, each in zip(paths, inputs["tables"], strict=True):
         if not path.exists():
             raise BonafideError(
                 f"The tables of this store are no longer at {path}. Say where they are now with --tables or --table."
             )
         if content_hash(path) != each["sha256"]:
             raise BonafideError(f"{path} is not the file that this store was searched over: its content differs.")
-    jsonl = tables is not None or (not files and bool(inputs["jsonl"]))
+    jsonl = inputs["jsonl"]
     return open_tables(paths[0] if jsonl else None, () if jsonl else paths, inputs["types"], inputs["context"])

@@ -10,10 +10,11 @@ was renamed or re-read on the way in is counted in ``coercions``.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 import re
 import tempfile
+import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import describe
-from bonafide.files import open_bytes
+from bonafide.files import open_bytes, parse_json
 
 ColumnType = Literal["text", "real"]
 Cell = str | int | float | None
@@ -102,6 +103,7 @@ class Column:
         self.codes: npt.NDArray[np.int32] = np.fromiter(
             (-1 if cell is None else ranks[cell] for cell in cells), np.int32, len(cells)
         )
+        self.full = None not in cells
 
     def band(self, answer: str | float) -> tuple[int, int]:
         """The ranks [low, high) of the values that are the same answer as ``answer``."""
@@ -141,6 +143,16 @@ class Column:
         """What SUM and AVG add up for each row: the number, or the number that a text begins with, or 0."""
         by_rank = np.array([leading_number(value) for value in self.values] + [0.0])
         return by_rank[self.codes]
+
+    @cached_property
+    def summand_bounds(self) -> tuple[float, float, float, float, bool]:
+        """Of what SUM adds up: lowest, highest, least and most of any set of rows, whether all are whole."""
+        summands = self.summands[self.codes >= 0]
+        if not len(summands):
+            return 0.0, 0.0, 0.0, 0.0, True
+        margin = 1e-12 * float(np.abs(summands).sum())
+        least, most = float(summands[summands < 0].sum()) - margin, float(summands[summands > 0].sum()) + margin
+        return float(summands.min()), float(summands.max()), least, most, bool((summands == np.rint(summands)).all())
 
 
 def engine_value(cell: Cell, kind: ColumnType) -> Value:
@@ -198,21 +210,22 @@ class TableFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines: dict[str, tuple[int, int]] = {}
-        self._stream = self._seekable()
         problems: list[Problem] = []
-        self._stream.seek(0)
         position = 0
-        for line, raw in enumerate(self._stream, start=1):
-            start, position = position, position + len(raw)
-            if not raw.strip():
-                continue
-            table, found = _read_table(line, raw)
-            problems += found
-            if table is None:
-                continue
-            if table.id in self._lines:
-                problems.append(Problem(line, table.id, "id", "an id used once", "an id used twice"))
-            self._lines[table.id] = (start, len(raw))
+        with self._seekable() as stream:
+            for line, raw in enumerate(stream, start=1):
+                start, position = position, position + len(raw)
+                if not raw.strip():
+                    continue
+                table, found = _read_table(line, raw)
+                problems += found
+                if table is None:
+                    continue
+                if table.id in self._lines:
+                    problems.append(Problem(line, table.id, "id", "an id used once", "an id used twice"))
+                self._lines[table.id] = (start, len(raw))
+            self._handle = os.dup(stream.fileno())
+        weakref.finalize(self, os.close, self._handle)
         if problems:
             raise InvalidFileError(str(path), problems)
         if not self._lines:
@@ -230,15 +243,10 @@ class TableFile:
     def raw(self, name: str) -> bytes:
         """The line of this table, for a worker to read."""
         start, length = self._lines[name]
-        self._stream.seek(start)
-        return self._stream.read(length)
+        return os.pread(self._handle, length, start)
 
     def __getitem__(self, name: str) -> Table:
         return table_from_line(self.raw(name))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
 
     def _seekable(self) -> BinaryIO:
         if self.path.suffix not in (".gz", ".xz"):
@@ -248,6 +256,7 @@ class TableFile:
         with open_bytes(self.path) as stream:
             while block := stream.read(1 << 20):
                 unpacked.write(block)
+        unpacked.seek(0)
         return unpacked
 
 
@@ -271,9 +280,9 @@ def table_to_json(table: Table) -> dict[str, Any]:
 
 def _read_table(line: int, raw: bytes) -> tuple[Table | None, list[Problem]]:
     try:
-        data = json.loads(raw.removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError) as error:
-        return None, [Problem(line, "", "(line)", "one JSON object", f"not JSON: {error}")]
+        data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        return None, [Problem(line, "", "(line)", "one JSON object", str(error))]
     if not isinstance(data, dict):
         return None, [Problem(line, "", "(line)", "one JSON object", describe(data))]
     name, header, types, rows = (data.get(field) for field in ("id", "header", "types", "rows"))

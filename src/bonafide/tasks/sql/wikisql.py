@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
-from bonafide.examples import Answer, Example, Gold, describe, example_to_json, read_objects, write_jsonl
+from bonafide.examples import Answer, Example, Gold, describe, example_to_json, read_objects, write_jsonl_files
 from bonafide.files import bare_name
 from bonafide.tasks.sql.query import execute, parse_query
 from bonafide.tasks.sql.tables import TableFile, Value, table_to_json
@@ -40,19 +40,13 @@ def import_wikisql(questions: Path, tables: Path, out: Path) -> Imported:
             renamed += len(table.coercions)
             yield table_to_json(table)
 
-    written: list[Path] = []
-    try:
-        for name, lines in (
-            ("tables.jsonl", rows()),
-            ("gold.jsonl", ({"id": gold.id, "solution": gold.solution} for _, gold in pairs)),
-            ("examples.jsonl", (example_to_json(example) for example, _ in pairs)),
-        ):
-            write_jsonl(out / name, lines)
-            written.append(out / name)
-    except BonafideError:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise
+    write_jsonl_files(
+        {
+            out / "tables.jsonl": rows(),
+            out / "gold.jsonl": ({"id": gold.id, "solution": gold.solution} for _, gold in pairs),
+            out / "examples.jsonl": (example_to_json(example) for example, _ in pairs),
+        }
+    )
     empty = sum(not example.answers for example, _ in pairs)
     return Imported(len(pairs), len(source), empty, renamed)
 
