@@ -94,7 +94,7 @@ class Inspection:
             "p90": float(np.percentile(sizes, 90)),
             "max": int(sizes.max()),
             "solutions": counts["solutions"],
-            "complete": 1 - counts["capped"] / len(sizes),
+            "complete": (len(sizes) - counts["capped"]) / len(sizes),
             "seconds_per_example": None if seconds is None else seconds / len(sizes),
             "task": self.store.manifest["task"],
             "options": self.store.manifest["options"],

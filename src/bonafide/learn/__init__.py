@@ -1,0 +1,1 @@
+"""From solution sets to a solver: one objective a file, the trainer, checkpoints."""

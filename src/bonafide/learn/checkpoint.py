@@ -1,0 +1,135 @@
+"""Checkpoints: everything that training needs to go on to the same weights, as safetensors and JSON.
+
+    checkpoints/
+      step-00000400/
+        tensors.safetensors    solver, reconstructor, both optimisers' moments, random states
+        state.json             step, best figure, objective state, a checksum of the tensors
+
+A checkpoint is written to a temporary folder and renamed when whole; kept are the last and the best. Nothing here
+is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from bonafide.errors import BonafideError
+from bonafide.files import explained, read_json, write_whole
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a checkpoint holds, by name: modules and their optimisers."""
+
+    modules: Mapping[str, nn.Module]
+    optimisers: Mapping[str, torch.optim.Optimizer]
+
+
+def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Path:
+    """Write a checkpoint for ``state["step"]``; whole or not at all."""
+    target = folder / f"step-{state['step']:08d}"
+    part = folder / f".{target.name}.part"
+    with explained(folder, "write"):
+        folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with explained(part, "write"):
+            part.mkdir()
+        write_tensors(part / "tensors.safetensors", _tensors(trained))
+        data = {**state, "format": FORMAT, "sha256": _sha256(part / "tensors.safetensors")}
+        with write_whole(part / "state.json") as stream:
+            stream.write(json.dumps(data, indent=2).encode())
+        with explained(target, "write"):
+            shutil.rmtree(target, ignore_errors=True)
+            part.rename(target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return target
+
+
+def load_checkpoint(path: Path, trained: Trained) -> dict[str, Any]:
+    """Put everything back as it was, and return the state."""
+    state = read_json(path / "state.json")
+    if state.get("format") != FORMAT:
+        raise BonafideError(f"{path} is a checkpoint of format {state.get('format')!r}; this version reads {FORMAT}.")
+    if _sha256(path / "tensors.safetensors") != state["sha256"]:
+        raise BonafideError(f"{path} is damaged: its tensors do not have the checksum that was written with them.")
+    tensors = read_tensors(path / "tensors.safetensors")
+    for name, module in trained.modules.items():
+        prefix = f"{name}/"
+        module.load_state_dict({key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)})
+    for name, optimiser in trained.optimisers.items():
+        _restore_optimiser(optimiser, tensors, f"optimiser.{name}/")
+    torch.set_rng_state(tensors["random/cpu"])
+    if torch.cuda.is_available() and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"])
+    return state
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The whole checkpoints of a run, oldest first."""
+    return sorted(each for each in folder.glob("step-*") if (each / "state.json").exists())
+
+
+def keep_only(folder: Path, kept: set[Path]) -> None:
+    """Delete the checkpoints that are not kept, and what a killed run left half-written."""
+    for path in [*folder.glob("step-*"), *folder.glob(".step-*.part")]:
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A safetensors file, whole or not at all; tensors that share memory are written once each."""
+    with write_whole(path) as stream:
+        stream.write(save({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    with explained(path, "read"):
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise BonafideError(f"{path} is damaged or cut short ({error}).") from None
+
+
+def _tensors(trained: Trained) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, module in trained.modules.items():
+        tensors |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
+    for name, optimiser in trained.optimisers.items():
+        for index, values in optimiser.state_dict()["state"].items():
+            for key, value in values.items():
+                tensors[f"optimiser.{name}/{index}/{key}"] = torch.as_tensor(value)
+    tensors["random/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    return tensors
+
+
+def _restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor], prefix: str) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith(prefix):
+            index, name = key[len(prefix) :].split("/")
+            state.setdefault(int(index), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _sha256(path: Path) -> str:
+    with explained(path, "read"):
+        return hashlib.sha256(path.read_bytes()).hexdigest()

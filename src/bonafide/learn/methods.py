@@ -1,0 +1,45 @@
+"""The learning methods by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from bonafide.errors import BonafideError
+from bonafide.learn.first_only import FirstOnly
+from bonafide.learn.hard_em import HardEM
+from bonafide.learn.hard_em_threshold import HardEMThreshold
+from bonafide.learn.mimax import Mimax
+from bonafide.learn.mml import MarginalLikelihood
+from bonafide.learn.objective import Objective
+from bonafide.learn.supervised import Supervised
+from bonafide.learn.vae import Vae
+
+METHODS: dict[str, type] = {
+    "first-only": FirstOnly,
+    "mml": MarginalLikelihood,
+    "hard-em": HardEM,
+    "hard-em-thres": HardEMThreshold,
+    "vae": Vae,
+    "mimax": Mimax,
+    "supervised": Supervised,
+}
+
+
+def build_objective(method: str, options: dict[str, Any]) -> Objective:
+    """The objective of this name with these options; an unknown option is an error that names the known ones."""
+    if method not in METHODS:
+        raise BonafideError(f"There is no method {method!r}: expected one of {', '.join(METHODS)}.")
+    kind = METHODS[method]
+    known = {each.name: each for each in fields(kind) if each.name != "state"} if is_dataclass(kind) else {}
+    for name, value in options.items():
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise BonafideError(f"The method {method!r} has no option {name!r}: it knows {listed}.")
+        wanted = type(getattr(kind(), name))
+        if not isinstance(value, (int, float) if wanted is float else wanted) or isinstance(value, bool) != (
+            wanted is bool
+        ):
+            raise BonafideError(f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {value!r}.")
+    objective: Objective = kind(**options)
+    return objective

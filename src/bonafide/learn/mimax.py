@@ -1,0 +1,70 @@
+"""MIMAX: the solution from which the question can best be reconstructed trains the solver.
+
+    z′ ~ P_θ(z | d, q) over Z                       trains φ:  maximise log P_φ(q | d, z′)
+    z″ = argmax_{z ∈ Z} log P_φ(q | d, z)           trains θ:  maximise log P_θ(z″ | d, q)
+
+and, after ``switch`` epochs, HardEM. Both draws and choices use the models as they were before the step, with
+dropout off and in fp32, over all of Z (the authors' code scores a random 30 to 50 of Z at each step).
+
+How this can differ from the paper, all off by default:
+
+``simplicity`` λ     choose by log P_φ(q | d, z) − λ · operations(z): a crude P(z | d), which makes the choice a noisy
+                     channel. Without it a longer solution wins by carrying more of the question's words.
+``solver_weight`` α  choose by log P_φ + α log P_θ.
+``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
+``samples``          how many z′ train φ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bonafide import ragged
+from bonafide.learn.hard_em import HardEM
+from bonafide.learn.objective import Batch, Moment, Outcome, chosen_loss
+
+
+@dataclass(frozen=True, slots=True)
+class Mimax:
+    """The reconstructor's best solution trains the solver; the solver's draws train the reconstructor."""
+
+    switch: float = 1.0  # epochs; after them, HardEM. 0: HardEM alone; negative: never
+    simplicity: float = 0.0
+    solver_weight: float = 0.0
+    soft: bool = False
+    samples: int = 1
+
+    @property
+    def needs_reconstructor(self) -> bool:
+        """It does."""
+        return True
+
+    def switched(self, moment: Moment) -> bool:
+        """Whether HardEM has taken over."""
+        return 0 <= self.switch * moment.steps_per_epoch <= moment.step
+
+    def step(self, batch: Batch, moment: Moment) -> Outcome:
+        """Draw z′ for the reconstructor and choose z″ for the solver."""
+        if self.switched(moment):
+            return HardEM().step(batch, moment)
+        solver = batch.solver_scores()
+        drawn = [
+            ragged.sample(solver, batch.offsets, batch.uniform(f"z-prime-{number}")) for number in range(self.samples)
+        ]
+        drawn = [each[each >= 0] for each in drawn]
+        reconstructor = batch.reconstructor_scores()
+        loss = -batch.reconstructor_training_scores(torch.cat(drawn)).sum() / self.samples
+        score = reconstructor - self.simplicity * batch.operations
+        if self.solver_weight:
+            score = score + self.solver_weight * solver
+        score = torch.where(solver > -1e30, score, -torch.inf)  # what the solver cannot produce cannot train it
+        chosen = ragged.argmax(score, batch.offsets)
+        training = batch.solver_training_scores()
+        if self.soft:
+            weights = ragged.softmax(score, batch.offsets)
+            solver_loss = -(weights * training.clamp(min=-1e4)).sum()
+        else:
+            solver_loss = chosen_loss(training, chosen)
+        return Outcome(solver_loss, loss, chosen, solver, reconstructor)

@@ -1,0 +1,28 @@
+"""MML: maximum marginal likelihood.
+
+    maximise  log Σ_{z ∈ Z} P_θ(z | d, q)
+
+Paper and this file: the true marginal over all of Z. (Of the public codes, one trains every solution as an instance
+of its own, another has the sign of the exponent turned round; neither is offered here.)
+"""
+
+from __future__ import annotations
+
+import torch
+
+from bonafide import ragged
+from bonafide.learn.objective import Batch, Moment, Outcome
+
+
+class MarginalLikelihood:
+    """All solutions train the solver, each by its share of the posterior."""
+
+    needs_reconstructor = False
+
+    def step(self, batch: Batch, moment: Moment) -> Outcome:
+        """Sum over the solutions of each example."""
+        scores = batch.solver_training_scores()
+        marginal = ragged.logsumexp(scores, batch.offsets)
+        usable = torch.isfinite(marginal) & (marginal > -1e30)
+        loss = -torch.where(usable, marginal, 0.0).sum()
+        return Outcome(loss, selected=ragged.argmax(scores, batch.offsets), solver_scores=scores.detach())

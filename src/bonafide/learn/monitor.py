@@ -1,0 +1,127 @@
+"""What is watched while a run trains: how a person sees spuriousness being unlearned, without gold.
+
+Once an epoch: the mix of operations among the solutions that trained the solver, how often solver and reconstructor
+would choose the same, how undecided the solver is over Z, and by how much the reconstructor prefers its choice. On
+dev: execution accuracy, and how well the questions can be reconstructed from the predicted solutions, since
+execution accuracy cannot see a wrong aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bonafide import ragged
+from bonafide.learn.data import Item, Split
+from bonafide.learn.microbatch import Prepared
+from bonafide.learn.objective import Outcome
+from bonafide.learn.recipe import Recipe
+from bonafide.learn.saved import Model
+from bonafide.reconstruct.layout import tokenise
+from bonafide.tasks.sql.query import Aggregate, execute, same_answer
+from bonafide.tasks.sql.rendering import rendered_query
+
+
+class Monitor:
+    """Remembers, for each training example, what was decided when it was last seen."""
+
+    _NAMES = ("selected", "solver", "reconstructor")
+
+    def __init__(self, prepared: Sequence[Prepared], items: Sequence[Item]) -> None:
+        self._items = items
+        self._chosen = {name: np.full(len(prepared), -1, dtype=np.int64) for name in self._NAMES}
+        self._sums = {"entropy": [0.0, 0], "margin": [0.0, 0]}
+
+    def see(self, part: Sequence[int], offsets: Tensor, outcome: Outcome) -> None:
+        """Take note of one micro-batch."""
+        solver, reconstructor = outcome.solver_scores, outcome.reconstructor_scores
+        for name, chosen in (
+            ("selected", outcome.selected),
+            ("solver", None if solver is None else ragged.argmax(solver, offsets)),
+            ("reconstructor", None if reconstructor is None else ragged.argmax(reconstructor, offsets)),
+        ):
+            if chosen is not None:
+                inside = torch.where(chosen >= 0, chosen - offsets[:-1], -1)
+                self._chosen[name][list(part)] = inside.cpu().numpy()
+        if solver is not None:
+            logs = ragged.log_softmax(solver, offsets)
+            terms = torch.where(logs > -1e30, -logs.exp() * logs, 0.0)
+            self._add("entropy", float(terms.sum()), len(part))
+        if reconstructor is not None:
+            best = ragged.argmax(reconstructor, offsets)
+            others = reconstructor.clone()
+            others[best[best >= 0]] = -torch.inf
+            second = ragged.argmax(others, offsets)
+            margin = reconstructor[best] - others[second]
+            finite = torch.isfinite(margin)
+            self._add("margin", float(margin[finite].sum()), int(finite.sum()))
+
+    def _add(self, name: str, value: float, count: int) -> None:
+        self._sums[name][0] += value
+        self._sums[name][1] += count
+
+    def epoch_figures(self) -> dict[str, float]:
+        """Figures since the last call; starts the sums anew."""
+        figures: dict[str, float] = {}
+        aggregates, conditions = np.zeros(len(Aggregate)), np.zeros(5)
+        for item, index in zip(self._items, self._chosen["selected"].tolist(), strict=True):
+            if index >= 0:
+                aggregates[item.solutions.aggregate[index]] += 1
+                conditions[int((item.solutions.where[index] >= 0).sum())] += 1
+        seen = max(1.0, aggregates.sum())
+        figures |= {f"selected_{each.name.lower()}": float(aggregates[each] / seen) for each in Aggregate}
+        figures |= {f"selected_{count}_conditions": float(share) for count, share in enumerate(conditions / seen)}
+        solver, reconstructor = self._chosen["solver"], self._chosen["reconstructor"]
+        both = (solver >= 0) & (reconstructor >= 0)
+        if both.any():
+            figures["agreement"] = float((solver[both] == reconstructor[both]).mean())
+        for name, (total, count) in self._sums.items():
+            if count:
+                figures[name] = total / count
+        self._sums = {name: [0.0, 0] for name in self._sums}
+        return figures
+
+    def selections(self) -> dict[str, list[int]]:
+        """For each training example, the place in its set of what was last chosen; −1 for nothing."""
+        return {name: chosen.tolist() for name, chosen in self._chosen.items()}
+
+    def state(self) -> dict[str, Any]:
+        """To put into a checkpoint."""
+        return {"chosen": self.selections(), "sums": self._sums}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self._chosen = {name: np.array(chosen) for name, chosen in state["chosen"].items()}
+        self._sums = {name: list(pair) for name, pair in state["sums"].items()}
+
+
+def dev_figures(model: Model, dev: Split, recipe: Recipe, batch: int = 64) -> dict[str, float]:
+    """Execution accuracy of greedy predictions, and the mean log P_φ(q | d, predicted z) of the dev questions."""
+    right = 0
+    explained: list[float] = []
+    for start in range(0, len(dev.examples), batch):
+        part = dev.examples[start : start + batch]
+        tables = [dev.table_of(example) for example in part]
+        predicted = model.predict_all([(table, example.question) for table, example in zip(tables, part, strict=True)])
+        layouts = []
+        for example, table, found in zip(part, tables, predicted, strict=True):
+            if not found:
+                continue
+            result = execute(found[0].query, table)
+            right += result is not None and same_answer(result, example.answers)
+            if model.reconstructor is not None:
+                shown = rendered_query(found[0].query, table, verbalised=recipe.reconstructor.verbalised)
+                layouts.append(tokenise(shown, example.question, model.reconstructor_tokenizer))
+        if model.reconstructor is not None and layouts:
+            model.reconstructor.eval()
+            with torch.no_grad():
+                batch_of_one = model.reconstructor.batch(layouts, [np.zeros(1, dtype=np.int64)] * len(layouts))
+                explained += model.reconstructor.log_prob(batch_of_one, full_precision=True).tolist()
+    figures = {"dev_execution": right / len(dev.examples)}
+    if explained:
+        figures["dev_reconstruction"] = float(np.mean(explained))
+    return figures

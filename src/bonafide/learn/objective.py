@@ -1,0 +1,103 @@
+"""What an objective is: given a batch and its solution sets, which solutions train the solver, and how strongly.
+
+An objective sees one batch through :class:`Batch` and returns an :class:`Outcome`. It decides on scores that are
+never lower than fp32, with dropout off; it trains on scores with dropout on. Losses are sums over the examples of
+the batch: the trainer divides by the number of examples of the optimiser step, so that micro-batches do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where training stands."""
+
+    step: int  # optimiser steps done before this one
+    steps_per_epoch: int
+
+    @property
+    def epoch(self) -> int:
+        """Whole epochs done."""
+        return self.step // self.steps_per_epoch
+
+
+class Batch(Protocol):
+    """A (micro-)batch of examples with their solution sets, flat, grouped by ``offsets``."""
+
+    @property
+    def offsets(self) -> Tensor:
+        """(examples + 1,)."""
+        ...
+
+    @property
+    def operations(self) -> Tensor:
+        """(solutions,): how many operations each solution has."""
+        ...
+
+    @property
+    def allowed(self) -> Tensor:
+        """(examples,): which examples this epoch's filter lets through."""
+        ...
+
+    def uniform(self, purpose: str) -> Tensor:
+        """(examples,): one number in [0, 1) for each example, the same for the same seed, step and example."""
+        ...
+
+    def common(self, purpose: str) -> float:
+        """One number in [0, 1) for the whole optimiser step."""
+        ...
+
+    def solver_scores(self) -> Tensor:
+        """(solutions,): log P_θ(z | d, q) to decide by: dropout off, fp32 or more, no gradient."""
+        ...
+
+    def solver_training_scores(self) -> Tensor:
+        """(solutions,): log P_θ(z | d, q) to train on: dropout on, with gradient."""
+        ...
+
+    def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
+        """(solutions,): log P_φ(q | d, z) to decide by, of these solutions (default: all); no gradient."""
+        ...
+
+    def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
+        """(chosen,): log P_φ(q | d, z) of these solutions to train on, with gradient."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a batch trains: losses as sums over examples, and what was decided, for the log."""
+
+    solver_loss: Tensor | None
+    reconstructor_loss: Tensor | None = None
+    selected: Tensor | None = None  # (examples,): the solution that trains the solver, −1 for none
+    solver_scores: Tensor | None = None  # (solutions,)
+    reconstructor_scores: Tensor | None = None  # (solutions,)
+    used: int | None = None  # examples that train the solver, where not all do
+    notes: dict[str, float] = field(default_factory=dict)
+
+
+class Objective(Protocol):
+    """One learning method."""
+
+    @property
+    def needs_reconstructor(self) -> bool:
+        """Whether it trains a reconstructor."""
+        ...
+
+    def step(self, batch: Batch, moment: Moment) -> Outcome:
+        """What this batch trains."""
+        ...
+
+
+def chosen_loss(scores: Tensor, chosen: Tensor) -> Tensor:
+    """−Σ log P over the chosen solutions; −1 and solutions that the solver cannot produce train nothing."""
+    there = chosen >= 0
+    picked = scores[chosen.clamp(min=0)]
+    usable = there & (picked > -1e30)
+    return -picked.masked_fill(~usable, 0.0).sum()

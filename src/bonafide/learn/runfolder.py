@@ -1,0 +1,168 @@
+"""A run's folder: everything that a person, or a later command, wants to know about a training run.
+
+runs/a/
+  README.md           what this is, with the result, for people
+  recipe.json         every setting
+  environment.json    versions, machine, git state
+  metrics.jsonl       one line a log entry; evaluations have the dev figures
+  selections.jsonl    one line an evaluation: which solution trained the solver, for each example
+  checkpoints/        to go on from
+  model/              the best model: bonafide.load("runs/a")
+  solutions/          the solution store, where the run made it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from bonafide import __version__
+from bonafide.errors import BonafideError
+from bonafide.files import explained, read_json, write_json, write_whole
+from bonafide.learn.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one run, held by one process at a time."""
+
+    path: Path
+    recipe: Recipe
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are."""
+        return self.path / "checkpoints"
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, recipe: Recipe, resume: bool) -> Iterator[RunFolder]:
+        """Make the folder, or with ``resume`` take up the run that is in it."""
+        known = path / "recipe.json"
+        if known.exists() and not resume:
+            raise BonafideError(f"{path} already holds a run. Add --resume to go on with it, or name another folder.")
+        if not known.exists() and path.exists() and any(path.iterdir()):
+            raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
+        with explained(path, "write"):
+            path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BonafideError(f"Another process is training in {path} right now.") from None
+            folder = cls(path, recipe)
+            if known.exists():
+                folder._check_same(read_json(known))
+            else:
+                write_json(known, {"tool": f"bonafide {__version__}", **recipe.to_json()})
+                write_json(path / "environment.json", _environment())
+            yield folder
+        finally:
+            os.close(handle)
+
+    def _check_same(self, saved: dict[str, Any]) -> None:
+        wanted = json.loads(json.dumps(self.recipe.to_json()))
+        for section, content in wanted.items():
+            if saved.get(section) != content:
+                changed = [key for key in content if saved.get(section, {}).get(key) != content[key]]
+                raise BonafideError(
+                    f"{self.path} was started with other settings in [{section}]: {', '.join(changed)}. Resume with "
+                    "the settings it was started with, or name another folder."
+                )
+
+    def log(self, entry: dict[str, Any]) -> None:
+        """Add a line to the metrics."""
+        self._append("metrics.jsonl", entry)
+
+    def log_selections(self, epoch: float, selections: dict[str, list[int]]) -> None:
+        """Add a line to the selections."""
+        self._append("selections.jsonl", {"epoch": epoch, **selections})
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was logged."""
+        path = self.path / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def evaluated_steps(self) -> list[int]:
+        """Steps at which the dev figures were taken."""
+        return [entry["step"] for entry in self.metrics() if "evaluation" in entry]
+
+    def forget_after(self, step: int) -> None:
+        """Drop what was logged after a checkpoint: it will be logged again."""
+        kept = [entry for entry in self.metrics() if entry["step"] <= step]
+        evaluations = sum("evaluation" in entry for entry in kept)
+        with write_whole(self.path / "metrics.jsonl") as stream:
+            stream.writelines(json.dumps(entry).encode() + b"\n" for entry in kept)
+        selections = self.path / "selections.jsonl"
+        lines = selections.read_bytes().splitlines(keepends=True) if selections.exists() else []
+        with write_whole(selections) as stream:
+            stream.writelines(lines[:evaluations])
+
+    def finish(self, best: dict[str, Any], data: dict[str, Any]) -> None:
+        """Write the page that a person reads."""
+        write_json(self.path / "result.json", {"best": best, "data": data})
+        method = self.recipe.objective.method
+        lines = [
+            f"# A bonafide run: {method}",
+            "",
+            f"Trained on {data['used']:,} examples with {data['solutions']:,} solutions "
+            f"({data['language']['aggregates']} language).",
+        ]
+        if data["gold"]:
+            lines.append("**Trained on gold solutions**: the upper bound, not a result of learning from answers.")
+        if data["capped"]:
+            lines.append(f"{data['capped']:,} solution sets were sampled down to {self.recipe.data.max_solutions:,}.")
+        lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
+        lines += [f"| {name} | {value} |" for name, value in best.items()]
+        lines += ["", f'Ask it: `bonafide predict {self.path.name} --table your.csv "your question"`', ""]
+        with write_whole(self.path / "README.md") as stream:
+            stream.write("\n".join(lines).encode())
+
+    def write_failure(self, what: dict[str, Any]) -> None:
+        """Keep the batch that made training stop."""
+        write_json(self.path / "failed-batch.json", what)
+
+    def _append(self, name: str, entry: dict[str, Any]) -> None:
+        with explained(self.path / name, "write"), (self.path / name).open("a") as stream:
+            stream.write(json.dumps(entry) + "\n")
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "bonafide": __version__,
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "machine": platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "command": sys.argv,
+        "git": _git(),
+    }
+
+
+def _git() -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],  # noqa: S607
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

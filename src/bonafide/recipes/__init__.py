@@ -1,0 +1,1 @@
+"""Recipes, addressed by name: ``bonafide train wikisql-hard-mimax``."""

@@ -1,0 +1,267 @@
+"""Tensors for shared-context scoring: context streams once, solutions in chunks of blocks.
+
+A *block* is up to ``size`` solutions of one context stream; in cross-attention a block shares the context's keys and
+values. A *chunk* is some blocks that are run together; chunks keep memory in bounds however large Z is. Tokens are
+kept packed, without padding, for everything but attention, which reads them through index tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bonafide.reconstruct.assembly import Assembly, Indices, Markers, assemble, offsets, ranges
+from bonafide.reconstruct.layout import Layout
+
+TOKENS_PER_CHUNK = {"cuda": 1 << 16, "cpu": 1 << 13}
+
+
+class _Movable:
+    def to(self, device: torch.device | str) -> Self:
+        """The same on another device."""
+        moved: dict[str, Any] = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                if torch.device(device).type == "cuda" and value.device.type == "cpu":
+                    value = value.pin_memory()
+                moved[field.name] = value.to(device, non_blocking=True)
+            elif isinstance(value, _Movable):
+                moved[field.name] = value.to(device)
+            elif isinstance(value, tuple):
+                moved[field.name] = tuple(part.to(device) for part in value)
+        return replace(self, **moved)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class Streams(_Movable):
+    """What does not depend on which solutions are scored together: contexts, questions, placeholders."""
+
+    padded: bool  # some context is shorter than the context width
+    context: Tensor  # (context streams, context width): token ids
+    context_mask: Tensor  # (context streams, context width): True on tokens
+    question: Tensor  # (examples, question width): what the decoder reads
+    target: Tensor  # (examples, question width): what it must say
+    target_mask: Tensor  # (examples, question width)
+    placeholder_position: Tensor  # (placeholders,)
+    placeholder_keys: Tensor  # (placeholders, span width): index into the flattened context tokens
+    placeholder_mask: Tensor  # (placeholders, span width)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk(_Movable):
+    """Some blocks of solutions, in slots: slot = block · size + place in the block; some slots stay empty."""
+
+    size: int  # solutions in a block
+    context_width: int  # the longest context of these blocks
+    padded: bool  # some context is shorter than that
+    full: bool  # every slot holds a solution, every question has the full width: packed is padded
+    straight: bool  # the blocks' contexts are all context streams, in order: nothing to expand
+    solutions: Tensor  # (solutions,): their places in the batch
+    slots: Tensor  # (solutions,): their slots
+    streams: Tensor  # (blocks,): each block's context stream
+    tokens: Tensor  # (own tokens,): solution tokens that are no placeholders
+    positions: Tensor  # (own tokens,)
+    places: Tensor  # (own tokens,): index into (slots · solution width)
+    keys: Tensor  # (slots, solution width): index into own tokens followed by all placeholders
+    key_mask: Tensor  # (slots, solution width)
+    asked: Tensor  # (question tokens,): index into (examples · question width)
+    question_places: Tensor  # (question tokens,): index into (slots · chunk's question width)
+    question_index: Tensor  # (slots, chunk's question width): index into question tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(_Movable):
+    """Chosen solutions of some examples; scores come in the order in which the solutions were chosen."""
+
+    assembly: Assembly
+    streams: Streams
+    chunks: tuple[Chunk, ...]
+    offsets: Tensor  # (examples + 1,): the solutions of each example
+
+    def __len__(self) -> int:
+        return len(self.assembly)
+
+    @property
+    def windowed(self) -> int:
+        """How many solutions see a window of their context, because the whole does not fit the positions."""
+        return self.assembly.windowed
+
+    @property
+    def cut(self) -> int:
+        """How many solutions lost a span, or their own end, even so."""
+        return self.assembly.cut
+
+
+def make_batch(
+    layouts: Sequence[Layout],
+    chosen: Sequence[npt.ArrayLike],
+    markers: Markers,
+    device: torch.device | str = "cpu",
+    tokens_per_chunk: int | None = None,
+) -> Batch:
+    """The batch on a device; widths are rounded up to a multiple of 8 on CUDA."""
+    kind = torch.device(device).type
+    assembly = assemble(layouts, chosen, markers)
+    return cut_batch(
+        assembly,
+        multiple=1 if kind == "cpu" else 8,
+        tokens_per_chunk=tokens_per_chunk or TOKENS_PER_CHUNK.get(kind, TOKENS_PER_CHUNK["cuda"]),
+    ).to(device)
+
+
+def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch:
+    """Blocks and chunks of an assembly."""
+    questions = [layout.question[: assembly.markers.positions] for layout in assembly.layouts]
+    question_lengths = np.array([len(question) for question in questions], np.int64)
+    streams = _streams(assembly, questions, multiple)
+    sizes = np.bincount(assembly.context, minlength=len(assembly.stream_example))
+    size = _block_size(sizes)
+
+    # Blocks: the solutions of a stream by length, so that those of a block are about as long.
+    order = np.lexsort((assembly.lengths, assembly.context))
+    owner = assembly.context[order]
+    rank = np.arange(len(order)) - offsets(sizes)[owner]
+    block = offsets(-(-sizes // size))[owner] + rank // size
+    # Chunks: blocks of contexts of about the same length.
+    stream_of_block = np.repeat(np.arange(len(sizes)), -(-sizes // size))
+    by_length = np.argsort(assembly.stream_lengths[stream_of_block], kind="stable")
+    new_number = np.empty_like(by_length)
+    new_number[by_length] = np.arange(len(by_length))
+    stream_of_block = stream_of_block[by_length]
+    block = new_number[block]
+    by_block = np.argsort(block, kind="stable")
+    order, rank, block = order[by_block], rank[by_block], block[by_block]
+
+    cost = np.bincount(
+        block,
+        weights=(question_lengths[assembly.example] + assembly.lengths)[order],
+        minlength=len(stream_of_block),
+    )
+    chunk_of_block = ((np.cumsum(cost) - cost) // tokens_per_chunk).astype(np.int64)
+    edges = np.flatnonzero(np.diff(chunk_of_block, prepend=-1))
+    chunks = []
+    for first, last in pairwise(np.append(edges, len(stream_of_block)).tolist()):
+        inside = slice(*np.searchsorted(block, [first, last]))
+        chunks.append(
+            _chunk(
+                assembly,
+                order[inside],
+                (block[inside] - first) * size + rank[inside] % size,
+                stream_of_block[first:last],
+                size,
+                question_lengths,
+                streams.question.shape[1],
+                multiple,
+            )
+        )
+    by_example = np.bincount(assembly.example, minlength=len(assembly.layouts))
+    return Batch(assembly, streams, tuple(chunks), torch.from_numpy(offsets(by_example)))
+
+
+def _block_size(sizes: Indices) -> int:
+    """Few empty slots, few blocks: a block costs about three slots, for the context's keys and values."""
+    costs = {size: int((-(-sizes // size)).sum()) * (size + 3) for size in (1, 2, 4, 8, 16, 32, 64)}
+    return min(costs, key=lambda size: costs[size])
+
+
+def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], multiple: int) -> Streams:
+    markers = assembly.markers
+    lengths = assembly.stream_lengths
+    context = np.full((len(lengths), _round_up(lengths.max(initial=0), multiple)), markers.padding, np.int64)
+    windows = zip(assembly.stream_example, assembly.stream_low, assembly.stream_high, strict=True)
+    for row, (example, low, high) in enumerate(windows):
+        context[row, 0] = markers.begin
+        context[row, 1 : high - low + 1] = assembly.layouts[example].context[low:high]
+        context[row, high - low + 1] = markers.end
+
+    width = _round_up(max((len(question) for question in questions), default=0), multiple)
+    target = np.full((len(questions), width), markers.padding, np.int64)
+    read = np.full((len(questions), width), markers.padding, np.int64)
+    target_mask = np.zeros((len(questions), width), bool)
+    for row, question in enumerate(questions):
+        target[row, : len(question)] = question
+        target_mask[row, : len(question)] = True
+        read[row, 0] = markers.start
+        read[row, 1 : len(question)] = question[:-1]
+
+    low, high = assembly.placeholder_low, assembly.placeholder_high
+    place = low[:, None] + np.arange(_round_up((high - low).max(initial=1), multiple))
+    inside = place < high[:, None]
+    keys = np.where(inside, place, low[:, None]) + assembly.placeholder_stream[:, None] * context.shape[1]
+    return Streams(
+        padded=bool((lengths < context.shape[1]).any()),
+        context=torch.from_numpy(context),
+        context_mask=torch.from_numpy(np.arange(context.shape[1]) < lengths[:, None]),
+        question=torch.from_numpy(read),
+        target=torch.from_numpy(target),
+        target_mask=torch.from_numpy(target_mask),
+        placeholder_position=torch.from_numpy(assembly.placeholder_position),
+        placeholder_keys=torch.from_numpy(keys),
+        placeholder_mask=torch.from_numpy(inside),
+    )
+
+
+def _chunk(
+    assembly: Assembly,
+    solutions: Indices,
+    slots: Indices,
+    streams: Indices,
+    size: int,
+    question_lengths: Indices,
+    question_width: int,
+    multiple: int,
+) -> Chunk:
+    slot_count = len(streams) * size
+    lengths = assembly.lengths[solutions]
+    width = _round_up(lengths.max(initial=0), multiple)
+    token = ranges(assembly.starts[solutions], lengths)
+    column = ranges(np.zeros_like(lengths), lengths)
+    place = np.repeat(slots * width, lengths) + column
+    placeholder = assembly.placeholder[token]
+    own = placeholder < 0
+    keys = np.zeros(slot_count * width, np.int64)
+    keys[place] = np.where(own, np.cumsum(own) - 1, int(own.sum()) + placeholder)
+    key_mask = np.zeros(slot_count * width, bool)
+    key_mask[place] = True
+    first_position = assembly.stream_lengths[assembly.context[solutions]]
+
+    asked_lengths = question_lengths[assembly.example[solutions]]
+    asked_width = _round_up(asked_lengths.max(initial=0), multiple)
+    question_column = ranges(np.zeros_like(asked_lengths), asked_lengths)
+    question_places = np.repeat(slots * asked_width, asked_lengths) + question_column
+    question_index = np.zeros(slot_count * asked_width, np.int64)
+    question_index[question_places] = np.arange(len(question_places))
+    context_width = _round_up(assembly.stream_lengths[streams].max(initial=0), multiple)
+    every_stream = len(streams) == len(assembly.stream_example) and bool((streams == np.arange(len(streams))).all())
+    return Chunk(
+        size=size,
+        context_width=context_width,
+        padded=bool((assembly.stream_lengths[streams] < context_width).any()),
+        full=len(question_places) == slot_count * asked_width,
+        straight=every_stream,
+        solutions=torch.from_numpy(solutions),
+        slots=torch.from_numpy(slots),
+        streams=torch.from_numpy(streams),
+        tokens=torch.from_numpy(assembly.tokens[token][own].astype(np.int64)),
+        positions=torch.from_numpy((np.repeat(first_position, lengths) + column)[own]),
+        places=torch.from_numpy(place[own]),
+        keys=torch.from_numpy(keys.reshape(slot_count, width)),
+        key_mask=torch.from_numpy(key_mask.reshape(slot_count, width)),
+        asked=torch.from_numpy(
+            np.repeat(assembly.example[solutions] * question_width, asked_lengths) + question_column
+        ),
+        question_places=torch.from_numpy(question_places),
+        question_index=torch.from_numpy(question_index.reshape(slot_count, asked_width)),
+    )
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-int(number) // multiple) * multiple

@@ -1,0 +1,54 @@
+"""How solutions are shown to the reconstructor: operation words, literal text, and references into the context.
+
+The solutions of one example share most of what they say (the same columns, the same conditions), so a
+solution set is rendered as a few *segments* and, for each solution, which segments it is made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An operation word: select, max, where, =."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Literal text: a value that stands in the question, a constant."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpanReference:
+    """Characters [start, end) of the context's text; the reconstructor sees a placeholder that attends to them."""
+
+    start: int
+    end: int
+
+
+Rendering = tuple[Word | Literal | SpanReference, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RenderedSet:
+    """All solutions of one example, without repeating what they share."""
+
+    context: str
+    segments: tuple[Rendering, ...]
+    composition: npt.NDArray[np.int32]  # (solutions, most segments): which segments, in order; −1 where fewer
+
+    def __len__(self) -> int:
+        return len(self.composition)
+
+    def __getitem__(self, index: int) -> Rendering:
+        return tuple(
+            piece for place in self.composition[index].tolist() if place >= 0 for piece in self.segments[place]
+        )

@@ -1,0 +1,180 @@
+"""The encoder under the SQL solver: a pretrained one, or a small one from scratch with its own tokenizer.
+
+Any Hugging Face encoder with a fast tokenizer serves (BERT, RoBERTa, ELECTRA, DistilBERT, DeBERTa, …; of an
+encoder–decoder such as BART the encoder is taken). The small one is for tests and the demo: a BERT of a few narrow
+layers, whose pieces are the most frequent words of the given texts and single characters for all other words.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
+
+from bonafide.errors import BonafideError
+from bonafide.pretrained import checkpoint_errors, resolve_checkpoint
+from bonafide.tasks.sql.language import Language
+
+_SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+_POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert")
+
+
+@dataclass(frozen=True, slots=True)
+class SolverSpec:
+    """What a SQL solver is built from.
+
+    ``encoder`` is a hub name, a folder, ``minilm``, or ``scratch``: an encoder of ``layers`` layers, ``width`` wide
+    with ``heads`` heads, that reads up to ``positions`` pieces out of a ``vocabulary``. ``head_width`` and ``dropout``
+    are those of the slots; ``averaged`` scores solutions as the released code does
+    (:func:`~bonafide.tasks.sql.slots.averaged_log_prob`).
+    """
+
+    encoder: str = "minilm"
+    layers: int = 2
+    width: int = 64
+    heads: int = 4
+    vocabulary: int = 4000
+    positions: int = 256
+    head_width: int = 128
+    dropout: float = 0.1
+    averaged: bool = False
+    language: Language = field(default_factory=Language)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the configuration file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> SolverSpec:
+        """Back from it."""
+        return cls(**{**data, "language": Language(**data["language"])})
+
+
+class Encoder(nn.Module):
+    """A Hugging Face encoder as the solver uses it: pieces in, states of the last layer out."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        if getattr(model, "pooler", None) is not None:
+            model.pooler = None  # unused: it would be saved, and never trained
+        self.model = model
+        # A mask of two dimensions makes these look whether it is all ones, for which the CPU waits for the GPU.
+        module = sys.modules[type(model).__module__]
+        self._full_mask = hasattr(module, "create_bidirectional_mask") and model.config._attn_implementation == "sdpa"
+
+    @property
+    def config(self) -> Any:
+        """transformers' configuration."""
+        return self.model.config
+
+    @property
+    def width(self) -> int:
+        """The size of a state."""
+        return int(self.config.hidden_size)
+
+    @property
+    def max_pieces(self) -> int:
+        """How long an input may be."""
+        positions = int(getattr(self.config, "max_position_embeddings", 0) or 512)
+        after_padding = any(name in self.config.model_type for name in _POSITIONS_AFTER_PADDING)
+        return positions - (1 + (self.config.pad_token_id or 0)) * after_padding
+
+    def forward(self, pieces: Tensor, counts: Tensor, question_pieces: Tensor) -> Tensor:
+        """(examples, pieces, width); the segment of headers is 1 where the encoder has segments."""
+        place = torch.arange(pieces.shape[1], device=pieces.device)
+        mask = place < counts[:, None]
+        arguments: dict[str, Tensor] = {}
+        if getattr(self.config, "type_vocab_size", 0) > 1:
+            arguments["token_type_ids"] = ((place > question_pieces[:, None] + 1) & mask).long()
+        if self._full_mask:
+            mask = mask[:, None, None].expand(-1, 1, len(place), -1)
+        states: Tensor = self.model(input_ids=pieces, attention_mask=mask, **arguments).last_hidden_state
+        return states
+
+
+def load_encoder(name: str) -> tuple[Encoder, Any]:
+    """A pretrained encoder in fp32, and its tokenizer."""
+    path = resolve_checkpoint(name)
+    with checkpoint_errors(name):
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModel.from_pretrained(path, dtype=torch.float32)
+    return Encoder(model), _checked(tokenizer, name)
+
+
+def load_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer that was saved with a solver."""
+    with checkpoint_errors(folder):
+        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    return _checked(tokenizer, str(folder))
+
+
+def empty_encoder(config: dict[str, Any]) -> Encoder:
+    """An encoder of this configuration (transformers' own, as JSON), its weights yet to be loaded."""
+    options = {key: value for key, value in config.items() if key not in ("model_type", "transformers_version")}
+    model: Any = AutoModel  # untyped
+    return Encoder(model.from_config(AutoConfig.for_model(config["model_type"], **options), dtype=torch.float32))
+
+
+def scratch_encoder(spec: SolverSpec, texts: Iterable[str]) -> tuple[Encoder, Any]:
+    """A small BERT with random weights, and a tokenizer whose words are those of ``texts``."""
+    tokenizer = train_tokenizer(texts, spec.vocabulary)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=spec.width,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        intermediate_size=4 * spec.width,
+        max_position_embeddings=spec.positions,
+        hidden_dropout_prob=spec.dropout,
+        attention_probs_dropout_prob=spec.dropout,
+    )
+    model: Any = BertModel  # untyped
+    return Encoder(model(config, add_pooling_layer=False)), tokenizer
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """Lower-cased WordPiece: every character of the texts, and their most frequent words; numbers are digits."""
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    splitter = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]
+    )
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    characters = sorted({character for word in words for character in word})
+    pieces = [*_SPECIAL.values(), *characters, *(f"##{character}" for character in characters)]
+    longer = [word for word in sorted(words, key=lambda word: (-words[word], word)) if len(word) > 1]
+    pieces += longer[: max(0, vocabulary - len(pieces))]
+    tokenizer = Tokenizer(
+        models.WordPiece({piece: place for place, piece in enumerate(pieces)}, unk_token="[UNK]")  # noqa: S106
+    )
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.decoder = decoders.WordPiece()
+    fast: Any = PreTrainedTokenizerFast  # untyped
+    return fast(tokenizer_object=tokenizer, **_SPECIAL)
+
+
+def _checked(tokenizer: Any, name: str) -> Any:
+    if not tokenizer.is_fast:
+        raise BonafideError(
+            f"The tokenizer of {name} does not say where its pieces stand in the text: expected a fast tokenizer "
+            f"(tokenizer.json), found {type(tokenizer).__name__}. Use an encoder that has one."
+        )
+    return tokenizer
