@@ -34,7 +34,7 @@ class Markers:
     positions: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Assembly:
     """Solutions in the order asked for; context streams as they will be encoded."""
 
