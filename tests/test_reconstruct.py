@@ -95,6 +95,24 @@ def test_shared_scores_equal_plain_scores(chosen, tokens_per_chunk, scale_embedd
     assert batch.offsets.tolist() == np.cumsum([0, *[len(pick) for pick in chosen]]).tolist()
 
 
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_solutions_picked_on_the_device_score_as_in_the_batch(multiple):
+    from bonafide.reconstruct.assembly import assemble
+    from bonafide.reconstruct.batches import cut_batch
+
+    model = tiny().double()
+    batch = cut_batch(assemble(LAYOUTS, EVERY, model.markers), multiple, 60)
+    picked = torch.tensor([34, 3, 12, 12, 0, 7])
+    gradients = []
+    for scores in (model.log_prob(batch)[picked], model.log_prob_of(batch, picked)):
+        model.zero_grad()
+        scores.sum().backward()
+        gradients.append([scores.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+    assert model.log_prob_of(batch, picked[:0]).shape == (0,)
+
+
 def test_widths_rounded_for_the_gpu_change_nothing():
     from bonafide.reconstruct.assembly import assemble
     from bonafide.reconstruct.batches import cut_batch

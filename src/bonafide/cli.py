@@ -21,6 +21,8 @@ from bonafide import __version__
 from bonafide.errors import BonafideError, InvalidFileError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
     from bonafide.tasks.sql.sources import TableSource
     from bonafide.tasks.sql.tables import ColumnType
 
@@ -199,27 +201,114 @@ def table_command(
         Console().print(table_report(source.tables[name]))
 
 
+@app.command("train")
+def train_command(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name (bonafide recipes) or path.")],
+    out: Out,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a value of the recipe, as section.key=value.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
+) -> None:
+    """Train a solver by a recipe; searches for the solutions first where the recipe names no store."""
+    from bonafide.learn.recipe import read_recipe
+    from bonafide.learn.trainer import train
+
+    settings = read_recipe(recipe, overrides or ())
+    with _searching(out / "solutions") as searching, _training(out) as watcher:
+        train(settings, out, resume, watcher, (searching[1], searching[0]))
+    typer.echo((out / "README.md").read_text(), err=True)
+
+
+@app.command("recipes")
+def recipes_command() -> None:
+    """The recipes in the package."""
+    from bonafide.learn.recipe import named_recipes
+
+    for name in named_recipes():
+        typer.echo(name)
+
+
+@app.command("evaluate")
+def evaluate_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote.")],
+    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
+    gold: Annotated[Path | None, typer.Option(help="gold.jsonl, for solution accuracy.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="tables.jsonl; by default the one beside the examples.")] = None,
+    table: TableFiles = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the predictions.")] = None,
+    beam: Annotated[int, typer.Option(help="1: greedy, as in the paper.", min=1)] = 1,
+    execution_guided: Annotated[
+        bool, typer.Option("--execution-guided", help="Leave out queries that return nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
+) -> None:
+    """How often a model's answers, and with gold its solutions, are right."""
+    from bonafide.report.runs import evaluate_run
+    from bonafide.report.terminal import evaluation_table
+
+    with _working("Predicting") as progress:
+        done = evaluate_run(run, examples, tables, table or (), gold, out, beam, execution_guided, progress)
+    if as_json:
+        typer.echo(_json(done.figures))
+    else:
+        Console().print(evaluation_table(done.figures))
+        _tell(Console(stderr=True), f"[dim]Predictions are in {escape(str(out or run / 'predictions.jsonl'))}.[/dim]")
+
+
+@app.command("predict")
+def predict_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote.")],
+    question: Annotated[str, typer.Argument(help="Your question.")],
+    table: TableFiles = None,
+    types: Types = None,
+    context: Annotated[str | None, typer.Option(help="Which table, where there are several.")] = None,
+    top: Annotated[int, typer.Option(help="How many queries to show.", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Ask a question of your own table: the query, its answer, how sure the model is, and the alternatives."""
+    from bonafide.learn.saved import load
+    from bonafide.report.terminal import predictions_table
+    from bonafide.tasks.sql.sources import open_tables
+
+    source = open_tables(None, table or (), _types(types), context)
+    if source.default is None:
+        raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
+    asked = source.tables[source.default]
+    predictions = load(run).predict(asked, question, top=top)
+    if as_json:
+        lines = [
+            {"sql": each.sql, "parameters": each.parameters, "answer": each.answer, "confidence": each.confidence}
+            for each in predictions
+        ]
+        typer.echo(_json(lines))
+    else:
+        Console().print(predictions_table(question, asked, predictions))
+
+
 @demos.command("sql")
 def demo_sql_command(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to; made anew.")] = Path("demo"),
-    workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 2,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of data and training.")] = 0,
 ) -> None:
-    """Synthetic tables and questions, every query that reaches each answer, and a page to look at."""
-    from bonafide.report import page, terminal
-    from bonafide.report.inspect import Inspection
-    from bonafide.search.sql import search_sql
-    from bonafide.synth.sql import write_benchmark
+    """Synthetic tables, every query that reaches each answer, HardEM and MIMAX side by side, and a page to look at."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    data = write_benchmark(out, seed=0)
-    with _searching(data.store) as (started, progress):
-        manifest = search_sql(data.examples, data.store, workers=workers, progress=progress, started=started)
-    _report_search(data.store, manifest)
-    inspection = Inspection(data.store)
-    figures = inspection.figures(data.gold)
-    page.write_page(inspection, figures, out / "solutions.html")
-    console = Console()
-    console.print(terminal.overview(inspection, figures))
-    _tell(console, f"Open [bold]{escape(str(out / 'solutions.html'))}[/bold] in a browser.")
+    from bonafide.report import page, terminal
+    from bonafide.report.demo import demo_sql
+    from bonafide.report.inspect import Inspection
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console
+    ) as progress:
+        names = {"search": "Search", "HardEM": "Train HardEM", "MIMAX": "Train MIMAX", "evaluate": "Evaluate"}
+        bars = {key: progress.add_task(name, total=1.0) for key, name in names.items()}
+        figures = demo_sql(out, seed, report=lambda key, share: progress.update(bars[key], completed=share))
+    inspection = Inspection(out / "solutions")
+    page.write_page(inspection, inspection.figures(out / "data/train/gold.jsonl"), out / "solutions.html")
+    Console().print(terminal.comparison_table(figures))
+    _tell(Console(), f"Open [bold]{escape(str(out / 'report.html'))}[/bold] and {escape(str(out / 'solutions.html'))}.")
 
 
 @contextmanager
@@ -268,6 +357,79 @@ def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], 
     except SearchWorkerDied as error:
         _say(str(error))
         sys.exit(1)
+
+
+@contextmanager
+def _training(out: Path) -> Iterator[Callable[[Any], None]]:
+    """A progress bar with the live figures of a training run."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps · {task.fields[live]} ·"),
+        TimeElapsedColumn(), TextColumn("· left"), TimeRemainingColumn(), console=console,
+    )  # fmt: skip
+    bar = progress.add_task("", total=None, live="")
+
+    def watch(moment: Any) -> None:
+        figures = moment.figures
+        if not progress.live.is_started:
+            progress.start()
+        if "dev_execution" in figures:
+            shown = {
+                name: figures[name] for name in ("dev_execution", "dev_reconstruction", "agreement") if name in figures
+            }
+            _tell(console, f"[dim]step {moment.step}: {_figures(shown)}[/dim]")
+        else:
+            shown = {
+                name: figures[name] for name in ("loss", "reconstructor_loss", "examples_per_second") if name in figures
+            }
+            progress.update(bar, total=moment.steps, completed=moment.step, live=_figures(shown))
+
+    try:
+        yield watch
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # we are on the way out
+        _end(progress)
+        _tell(console, f"Stopped. Add --resume to go on from the last checkpoint in {escape(str(out))}.")
+        sys.exit(130)
+    finally:
+        _end(progress)
+
+
+@contextmanager
+def _working(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A plain progress bar."""
+    from rich.progress import Progress
+
+    progress = Progress(console=Console(stderr=True))
+    bar = progress.add_task(what, total=None)
+
+    def advance(done: int, total: int) -> None:
+        if not progress.live.is_started:  # not before: an error of input is all there is to see
+            progress.start()
+        progress.update(bar, completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        _end(progress)
+
+
+def _end(progress: RichProgress) -> None:
+    if progress.live.is_started:  # stopping what never started writes an empty line
+        progress.stop()
+
+
+def _figures(figures: dict[str, float]) -> str:
+    return " ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in figures.items())
 
 
 def _loaded(source: TableSource) -> Iterator[Any]:

@@ -53,8 +53,7 @@ def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Pa
         with write_whole(part / "state.json") as stream:
             stream.write(json.dumps(data, indent=2).encode())
         with explained(target, "write"):
-            shutil.rmtree(target, ignore_errors=True)
-            part.rename(target)
+            replace_folder(part, target)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -66,12 +65,16 @@ def load_checkpoint(path: Path, trained: Trained) -> dict[str, Any]:
     state = read_json(path / "state.json")
     if state.get("format") != FORMAT:
         raise BonafideError(f"{path} is a checkpoint of format {state.get('format')!r}; this version reads {FORMAT}.")
-    if _sha256(path / "tensors.safetensors") != state["sha256"]:
+    if _sha256(path / "tensors.safetensors") != state.get("sha256"):
         raise BonafideError(f"{path} is damaged: its tensors do not have the checksum that was written with them.")
     tensors = read_tensors(path / "tensors.safetensors")
     for name, module in trained.modules.items():
         prefix = f"{name}/"
-        module.load_state_dict({key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)})
+        held = {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+        try:
+            module.load_state_dict(held)
+        except RuntimeError as error:
+            raise BonafideError(f"{path} does not fit the {name} of this run: {str(error).splitlines()[0]}") from None
     for name, optimiser in trained.optimisers.items():
         _restore_optimiser(optimiser, tensors, f"optimiser.{name}/")
     torch.set_rng_state(tensors["random/cpu"])
@@ -90,6 +93,16 @@ def keep_only(folder: Path, kept: set[Path]) -> None:
     for path in [*folder.glob("step-*"), *folder.glob(".step-*.part")]:
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def replace_folder(part: Path, target: Path) -> None:
+    """Give a whole folder its name; what had the name is deleted only after that."""
+    old = target.with_name(f".{target.name}.old.part")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    part.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

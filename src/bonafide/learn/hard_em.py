@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bonafide import ragged
 from bonafide.learn.mml import MarginalLikelihood
-from bonafide.learn.objective import Batch, Moment, Outcome, chosen_loss
+from bonafide.learn.objective import Batch, Moment, Outcome, best_solution, chosen_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +38,5 @@ class HardEM:
             if hard == self.anneal_reversed:
                 return MarginalLikelihood().step(batch, moment)
         scores = batch.solver_scores()
-        best = ragged.argmax(scores - self.simplicity * batch.operations, batch.offsets)
+        best = best_solution(scores - self.simplicity * batch.operations, batch.offsets)
         return Outcome(chosen_loss(batch.solver_training_scores(), best), selected=best, solver_scores=scores)

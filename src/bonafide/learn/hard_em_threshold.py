@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bonafide import ragged
-from bonafide.learn.objective import Batch, Moment, Outcome, chosen_loss
+from bonafide.learn.objective import Batch, Moment, Outcome, best_solution, chosen_loss
 
 
 @dataclass(slots=True)
 class HardEMThreshold:
     """The solver's own best solution trains it where it is likely enough."""
 
-    state: dict[str, int] = field(default_factory=dict)  # n of the first epoch
+    state: dict[str, Any] = field(default_factory=dict)  # n of the first epoch; the epoch of the filter; the filter
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -31,15 +31,20 @@ class HardEMThreshold:
         return False
 
     def prepare(self, best: Tensor, sizes: Tensor, epoch: int) -> Tensor:
-        """(training examples,): which ones this epoch uses, by the best log P_θ of each and the size of its set."""
-        if epoch == 0:
-            self.state["first"] = self._first(best, sizes)
-        threshold = (self.state.get("first", 1) + epoch) * math.log(0.5)
-        used = best > threshold
-        return used | (sizes == 1) if epoch == 0 else used
+        """(training examples,): which ones this epoch uses, by the best log P_θ of each and the size of its set.
+
+        The filter of an epoch is set once: a run that is resumed within the epoch goes on with the same.
+        """
+        if self.state.get("epoch") != epoch:
+            if epoch == 0:
+                self.state["first"] = self._first(best, sizes)
+            used = best > (self.state["first"] + epoch) * math.log(0.5)
+            self.state["epoch"] = epoch
+            self.state["used"] = (used | (sizes == 1) if epoch == 0 else used).tolist()
+        return torch.tensor(self.state["used"])
 
     def _first(self, best: Tensor, sizes: Tensor) -> int:
-        wanted = int(0.5 * len(best))
+        wanted = math.ceil(0.5 * len(best))
         power = 1
         while power < 10_000:
             if int(((best > power * math.log(0.5)) | (sizes == 1)).sum()) >= wanted:
@@ -50,8 +55,7 @@ class HardEMThreshold:
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Choose the most likely solution of each example that the epoch's filter let through."""
         scores = batch.solver_scores()
-        best = ragged.argmax(scores, batch.offsets)
-        best = torch.where(batch.allowed, best, -1)
+        best = torch.where(batch.allowed, best_solution(scores, batch.offsets), -1)
         return Outcome(
             chosen_loss(batch.solver_training_scores(), best),
             selected=best,

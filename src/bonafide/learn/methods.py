@@ -41,5 +41,7 @@ def build_objective(method: str, options: dict[str, Any]) -> Objective:
             wanted is bool
         ):
             raise BonafideError(f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {value!r}.")
+        if name == "samples" and value < 1:
+            raise BonafideError(f"The option 'samples' of {method!r} must be at least 1, found {value}.")
     objective: Objective = kind(**options)
     return objective

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,10 @@ from torch import Tensor
 
 from bonafide.learn import draws
 from bonafide.learn.objective import Moment
+from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.model import Reconstructor
-from bonafide.tasks.sql.solver import Features, SqlSolver
+from bonafide.tasks.sql.solver import Features, SolverBatch, SqlSolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,15 @@ class Prepared:
         """Its solutions."""
         return len(self.operations)
 
+    @property
+    def tokens(self) -> int:
+        """What training on it takes: the tokens that are read, and a score for each solution.
+
+        The reconstructor scores all of Z without a gradient and a few solutions at a time, so Z's tokens do not count.
+        """
+        layout = 0 if self.layout is None else len(self.layout.context) + 2 * len(self.layout.question)
+        return len(self.features.pieces) + layout + self.size
+
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -42,6 +53,50 @@ class Models:
     reconstructor: Reconstructor | None
     device: torch.device
     autocast: Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the device needs of a micro-batch, there or on its way."""
+
+    solver: SolverBatch
+    operations: Tensor  # (solutions,)
+    everything: Batch | None  # the reconstructor's batch of all solutions, where it was asked for
+
+
+def make_ready(items: Sequence[Prepared], models: Models, whole: bool) -> Ready:
+    """Put a micro-batch together; ``whole``: with the reconstructor's batch of all solutions."""
+    solver = models.solver.collate([item.features for item in items])
+    if models.device.type == "cuda":
+        solver = solver.pin_memory()
+    operations = np.concatenate([item.operations for item in items]).astype(np.float32)
+    return Ready(
+        solver.to(models.device, non_blocking=True),
+        _sent(torch.from_numpy(operations), models.device),
+        _everything(items, models) if whole else None,
+    )
+
+
+class Ahead:
+    """Puts micro-batches together, on a GPU the next one in a thread while this one trains."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._thread = ThreadPoolExecutor(1) if models.device.type == "cuda" else None
+        self._coming: tuple[list[str], Future[Ready]] | None = None
+
+    def announce(self, items: Sequence[Prepared], whole: bool) -> None:
+        """These will be taken next."""
+        if self._thread is not None:
+            ids = [item.id for item in items]
+            self._coming = ids, self._thread.submit(make_ready, items, self._models, whole)
+
+    def take(self, items: Sequence[Prepared]) -> Ready:
+        """What was announced, or made now."""
+        coming, self._coming = self._coming, None
+        if coming is not None and coming[0] == [item.id for item in items]:
+            return coming[1].result()
+        return make_ready(items, self._models, whole=False)
 
 
 class MicroBatch:
@@ -54,13 +109,18 @@ class MicroBatch:
         moment: Moment,
         seed: int,
         allowed: Sequence[bool] | None = None,
+        ready: Ready | None = None,
     ) -> None:
         self._items = items
         self._models = models
         self._moment = moment
         self._seed = seed
         self._allowed = allowed
-        self._batch = models.solver.collate([item.features for item in items]).to(models.device)
+        ready = ready or make_ready(items, models, whole=False)
+        self._batch = ready.solver
+        self.operations = ready.operations
+        self._everything = ready.everything
+        self.whole = False  # whether the reconstructor's scores of all solutions were asked for
 
     @property
     def offsets(self) -> Tensor:
@@ -68,21 +128,15 @@ class MicroBatch:
         return self._batch.offsets
 
     @cached_property
-    def operations(self) -> Tensor:
-        """(solutions,)."""
-        numbers = np.concatenate([item.operations for item in self._items])
-        return torch.from_numpy(numbers).to(self._models.device, torch.float32)
-
-    @cached_property
     def allowed(self) -> Tensor:
         """(examples,)."""
         allowed = self._allowed if self._allowed is not None else [True] * len(self._items)
-        return torch.tensor(allowed, device=self._models.device)
+        return _sent(torch.tensor(allowed), self._models.device)
 
     def uniform(self, purpose: str) -> Tensor:
         """(examples,): keyed draws."""
         ids = [item.id for item in self._items]
-        return draws.uniform(self._seed, purpose, self._moment.step, ids, self._models.device)
+        return _sent(draws.uniform(self._seed, purpose, self._moment.step, ids), self._models.device)
 
     def common(self, purpose: str) -> float:
         """One keyed draw for the step."""
@@ -119,29 +173,49 @@ class MicroBatch:
         was_training = reconstructor.training
         reconstructor.eval()
         with torch.no_grad():
-            scores = reconstructor.log_prob(self._layouts(solutions), full_precision=True).float()
+            batch = self._all() if solutions is None else self._only(solutions)
+            scores = reconstructor.log_prob(batch, full_precision=True).float()
         reconstructor.train(was_training)
         return scores
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
         """(chosen,): to train on, in the order of ``solutions``."""
         with self._models.autocast():
-            return self._reconstructor.log_prob(self._layouts(solutions))
+            if self._everything is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
+                return self._reconstructor.log_prob_of(self._everything, solutions)
+            return self._reconstructor.log_prob(self._only(solutions))
 
     @property
     def _reconstructor(self) -> Reconstructor:
         assert self._models.reconstructor is not None, "this objective needs a reconstructor"
         return self._models.reconstructor
 
-    def _layouts(self, solutions: Tensor | None) -> Any:
-        """The reconstructor's batch for all solutions, or for these (indices into the flat solutions)."""
-        layouts = [item.layout for item in self._items if item.layout is not None]
-        assert len(layouts) == len(self._items)
-        if solutions is None:
-            chosen = [np.arange(item.size) for item in self._items]
-            return self._reconstructor.batch(layouts, chosen)
+    def _all(self) -> Batch:
+        self.whole = True
+        if self._everything is None:
+            self._everything = _everything(self._items, self._models)
+        return self._everything
+
+    def _only(self, solutions: Tensor) -> Batch:
+        """The reconstructor's batch for these (indices into the flat solutions), for which the device is waited for."""
         flat = solutions.cpu().numpy()
         starts = np.cumsum([0, *(item.size for item in self._items)])
         owner = np.searchsorted(starts, flat, side="right") - 1
-        picked = [layouts[each] for each in owner.tolist()]
-        return self._reconstructor.batch(picked, [np.array([index]) for index in (flat - starts[owner]).tolist()])
+        layouts = _layouts([self._items[each] for each in owner.tolist()])
+        return self._reconstructor.batch(layouts, [np.array([index]) for index in (flat - starts[owner]).tolist()])
+
+
+def _everything(items: Sequence[Prepared], models: Models) -> Batch:
+    assert models.reconstructor is not None, "this objective needs a reconstructor"
+    return models.reconstructor.batch(_layouts(items), [np.arange(item.size) for item in items])
+
+
+def _layouts(items: Sequence[Prepared]) -> list[Layout]:
+    layouts = [item.layout for item in items if item.layout is not None]
+    assert len(layouts) == len(items)
+    return layouts
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """On the device, or on its way there: the copy to a GPU is not waited for."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -23,7 +23,7 @@ import torch
 
 from bonafide import ragged
 from bonafide.learn.hard_em import HardEM
-from bonafide.learn.objective import Batch, Moment, Outcome, chosen_loss
+from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution, chosen_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Mimax:
         score = reconstructor - self.simplicity * batch.operations
         if self.solver_weight:
             score = score + self.solver_weight * solver
-        score = torch.where(solver > -1e30, score, -torch.inf)  # what the solver cannot produce cannot train it
-        chosen = ragged.argmax(score, batch.offsets)
+        score = torch.where(solver > IMPOSSIBLE, score, -torch.inf)  # what the solver cannot produce cannot train it
+        chosen = best_solution(score, batch.offsets)
         training = batch.solver_training_scores()
         if self.soft:
             weights = ragged.softmax(score, batch.offsets)

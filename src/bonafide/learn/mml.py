@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from bonafide import ragged
-from bonafide.learn.objective import Batch, Moment, Outcome
+from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution
 
 
 class MarginalLikelihood:
@@ -23,6 +23,5 @@ class MarginalLikelihood:
         """Sum over the solutions of each example."""
         scores = batch.solver_training_scores()
         marginal = ragged.logsumexp(scores, batch.offsets)
-        usable = torch.isfinite(marginal) & (marginal > -1e30)
-        loss = -torch.where(usable, marginal, 0.0).sum()
-        return Outcome(loss, selected=ragged.argmax(scores, batch.offsets), solver_scores=scores.detach())
+        loss = -torch.where(marginal > IMPOSSIBLE, marginal, 0.0).sum()
+        return Outcome(loss, selected=best_solution(scores, batch.offsets), solver_scores=scores.detach())

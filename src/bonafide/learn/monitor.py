@@ -9,6 +9,7 @@ execution accuracy cannot see a wrong aggregate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,15 @@ from bonafide.tasks.sql.query import Aggregate, execute, same_answer
 from bonafide.tasks.sql.rendering import rendered_query
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A micro-batch as it lies on the device."""
+
+    part: list[int]
+    chosen: dict[str, Tensor]
+    sums: dict[str, tuple[Tensor, Tensor]]  # a sum, and over how many
+
+
 class Monitor:
     """Remembers, for each training example, what was decided when it was last seen."""
 
@@ -35,37 +45,45 @@ class Monitor:
         self._items = items
         self._chosen = {name: np.full(len(prepared), -1, dtype=np.int64) for name in self._NAMES}
         self._sums = {"entropy": [0.0, 0], "margin": [0.0, 0]}
+        self._unread: list[_Seen] = []
 
     def see(self, part: Sequence[int], offsets: Tensor, outcome: Outcome) -> None:
-        """Take note of one micro-batch."""
+        """Take note of one micro-batch, without waiting for the device: what it says is read when it is needed."""
         solver, reconstructor = outcome.solver_scores, outcome.reconstructor_scores
+        seen = _Seen(list(part), {}, {})
         for name, chosen in (
             ("selected", outcome.selected),
             ("solver", None if solver is None else ragged.argmax(solver, offsets)),
             ("reconstructor", None if reconstructor is None else ragged.argmax(reconstructor, offsets)),
         ):
             if chosen is not None:
-                inside = torch.where(chosen >= 0, chosen - offsets[:-1], -1)
-                self._chosen[name][list(part)] = inside.cpu().numpy()
+                seen.chosen[name] = torch.where(chosen >= 0, chosen - offsets[:-1], -1)
         if solver is not None:
             logs = ragged.log_softmax(solver, offsets)
             terms = torch.where(logs > -1e30, -logs.exp() * logs, 0.0)
-            self._add("entropy", float(terms.sum()), len(part))
+            seen.sums["entropy"] = terms.sum(), torch.tensor(len(part))
         if reconstructor is not None:
             best = ragged.argmax(reconstructor, offsets)
-            others = reconstructor.clone()
-            others[best[best >= 0]] = -torch.inf
-            second = ragged.argmax(others, offsets)
+            others = torch.cat([reconstructor, reconstructor.new_zeros(1)])  # an example without solutions has −1
+            others = others.index_fill(0, best % len(others), -torch.inf)
+            second = ragged.argmax(others[:-1], offsets)
             margin = reconstructor[best] - others[second]
-            finite = torch.isfinite(margin)
-            self._add("margin", float(margin[finite].sum()), int(finite.sum()))
+            finite = torch.isfinite(margin) & (best >= 0)
+            seen.sums["margin"] = torch.where(finite, margin, 0.0).sum(), finite.sum()
+        self._unread.append(seen)
 
-    def _add(self, name: str, value: float, count: int) -> None:
-        self._sums[name][0] += value
-        self._sums[name][1] += count
+    def _read(self) -> None:
+        for seen in self._unread:
+            for name, chosen in seen.chosen.items():
+                self._chosen[name][seen.part] = chosen.cpu().numpy()
+            for name, (total, count) in seen.sums.items():
+                self._sums[name][0] += float(total)
+                self._sums[name][1] += int(count)
+        self._unread = []
 
     def epoch_figures(self) -> dict[str, float]:
         """Figures since the last call; starts the sums anew."""
+        self._read()
         figures: dict[str, float] = {}
         aggregates, conditions = np.zeros(len(Aggregate)), np.zeros(5)
         for item, index in zip(self._items, self._chosen["selected"].tolist(), strict=True):
@@ -87,11 +105,12 @@ class Monitor:
 
     def selections(self) -> dict[str, list[int]]:
         """For each training example, the place in its set of what was last chosen; −1 for nothing."""
+        self._read()
         return {name: chosen.tolist() for name, chosen in self._chosen.items()}
 
     def state(self) -> dict[str, Any]:
         """To put into a checkpoint."""
-        return {"chosen": self.selections(), "sums": self._sums}
+        return {"chosen": self.selections(), "sums": self._sums}  # in this order: the first reads what is unread
 
     def restore(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""

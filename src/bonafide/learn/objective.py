@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
 from torch import Tensor
+
+from bonafide import ragged
+
+IMPOSSIBLE = -1e30
+"""Log-probabilities down to this are of solutions that a model cannot produce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,16 @@ class Objective(Protocol):
 
 def chosen_loss(scores: Tensor, chosen: Tensor) -> Tensor:
     """−Σ log P over the chosen solutions; −1 and solutions that the solver cannot produce train nothing."""
-    there = chosen >= 0
-    picked = scores[chosen.clamp(min=0)]
-    usable = there & (picked > -1e30)
-    return -picked.masked_fill(~usable, 0.0).sum()
+    picked = scores_of(scores, chosen)
+    return -picked.masked_fill(picked <= IMPOSSIBLE, 0.0).sum()
+
+
+def scores_of(scores: Tensor, chosen: Tensor) -> Tensor:
+    """The scores of the chosen solutions, −inf for −1."""
+    return torch.cat([scores, scores.new_full((1,), -torch.inf)])[chosen]  # −1 is the last
+
+
+def best_solution(scores: Tensor, offsets: Tensor) -> Tensor:
+    """(examples,): the solution with the highest score; −1 where there is none that is possible."""
+    best = ragged.argmax(scores, offsets)
+    return torch.where(scores_of(scores, best) > IMPOSSIBLE, best, -1)

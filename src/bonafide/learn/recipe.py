@@ -195,12 +195,25 @@ def _check(recipe: Recipe, source: str) -> None:
         "train.budget": recipe.train.budget,
         "train.evaluate_every": recipe.train.evaluate_every,
         "train.checkpoint_every": recipe.train.checkpoint_every,
+        "train.log_every": recipe.train.log_every,
+        "train.clip": recipe.train.clip,
+        "data.workers": recipe.data.workers,
         "data.largest": recipe.data.largest,
         "data.max_solutions": recipe.data.max_solutions,
     }
+    for section, options in (("solver", recipe.solver), ("reconstructor", recipe.reconstructor)):
+        positive |= {f"{section}.{key}": getattr(options, key) for key in ("layers", "width", "heads")}
+        if not 0 <= options.dropout < 1:
+            raise BonafideError(f"{source}: {section}.dropout is a share below 1, found {options.dropout}.")
     for key, number in positive.items():
         if number <= 0:
             raise BonafideError(f"{source}: {key} must be more than 0, found {number}.")
+    for section, options in (("solver", recipe.solver), ("reconstructor", recipe.reconstructor)):
+        if options.width % options.heads:
+            raise BonafideError(
+                f"{source}: {section}.width must be a multiple of {section}.heads, found {options.width} and "
+                f"{options.heads}."
+            )
     if recipe.data.largest > 1:
         raise BonafideError(f"{source}: data.largest is a share, at most 1; found {recipe.data.largest}.")
     if recipe.reconstructor.kind in ("bart", "warm") and not recipe.reconstructor.path:

@@ -30,7 +30,7 @@ import transformers
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import explained, read_json, write_json, write_whole
+from bonafide.files import explained, made_folder, read_json, write_json, write_whole
 from bonafide.learn.recipe import Recipe
 
 
@@ -53,31 +53,47 @@ class RunFolder:
         known = path / "recipe.json"
         if known.exists() and not resume:
             raise BonafideError(f"{path} already holds a run. Add --resume to go on with it, or name another folder.")
-        if not known.exists() and path.exists() and any(path.iterdir()):
-            raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
         with explained(path, "write"):
-            path.mkdir(parents=True, exist_ok=True)
+            others = [each for each in path.iterdir() if each.suffix != ".part"] if path.exists() else []
+        if not known.exists() and others:
+            raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
+        with made_folder(path):
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BonafideError(f"Another process is training in {path} right now.") from None
-            folder = cls(path, recipe)
-            if known.exists():
-                folder._check_same(read_json(known))
-            else:
-                write_json(known, {"tool": f"bonafide {__version__}", **recipe.to_json()})
-                write_json(path / "environment.json", _environment())
-            yield folder
-        finally:
-            os.close(handle)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise BonafideError(f"Another process is training in {path} right now.") from None
+                folder = cls(path, recipe)
+                if known.exists():
+                    folder._check_same(read_json(known))
+                    yield folder
+                else:
+                    with folder._begun():
+                        yield folder
+            finally:
+                os.close(handle)
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
+        begun = [self.path / "recipe.json", self.path / "environment.json"]
+        try:
+            write_json(begun[0], {"tool": f"bonafide {__version__}", **self.recipe.to_json()})
+            write_json(begun[1], _environment())
+            yield
+        except BonafideError:
+            if set(self.path.iterdir()) <= set(begun):
+                for each in begun:
+                    each.unlink(missing_ok=True)
+            raise
 
     def _check_same(self, saved: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self.recipe.to_json()))
         for section, content in wanted.items():
             if saved.get(section) != content:
-                changed = [key for key in content if saved.get(section, {}).get(key) != content[key]]
+                before = saved.get(section, {})
+                changed = sorted(key for key in {*content, *before} if before.get(key) != content.get(key))
                 raise BonafideError(
                     f"{self.path} was started with other settings in [{section}]: {', '.join(changed)}. Resume with "
                     "the settings it was started with, or name another folder."
@@ -94,7 +110,8 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """What was logged."""
         path = self.path / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]  # a full disk or a kill can cut the last
 
     def evaluated_steps(self) -> list[int]:
         """Steps at which the dev figures were taken."""

@@ -23,7 +23,8 @@ from bonafide import __version__
 from bonafide.errors import BonafideError
 from bonafide.examples import Answer
 from bonafide.files import explained, read_json, write_json
-from bonafide.learn.checkpoint import read_tensors, write_tensors
+from bonafide.learn.checkpoint import read_tensors, replace_folder, write_tensors
+from bonafide.pretrained import checkpoint_errors
 from bonafide.reconstruct.model import Reconstructor
 from bonafide.tasks.sql.query import Query, execute
 from bonafide.tasks.sql.solver import SqlSolver
@@ -100,7 +101,7 @@ def save_model(folder: Path, model: Model) -> None:
         with explained(part, "write"):
             part.mkdir(parents=True)
             write_tensors(part / "solver.safetensors", model.solver.state_dict())
-            model.solver.tokenizer.save_pretrained(part / "solver-tokenizer")
+            _save_tokenizer(model.solver.tokenizer, part / "solver-tokenizer")
             about = {
                 **model.about,
                 "format": FORMAT,
@@ -109,14 +110,22 @@ def save_model(folder: Path, model: Model) -> None:
             }
             if model.reconstructor is not None:
                 write_tensors(part / "reconstructor.safetensors", model.reconstructor.state_dict())
-                model.reconstructor_tokenizer.save_pretrained(part / "reconstructor-tokenizer")
+                _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
                 about["reconstructor"] = model.reconstructor.config()
             write_json(part / "model.json", about)
-            shutil.rmtree(folder, ignore_errors=True)
-            part.rename(folder)
+            replace_folder(part, folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
+
+
+def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    try:
+        tokenizer.save_pretrained(folder)
+    except OSError:
+        raise
+    except Exception as error:  # tokenizers raises nothing narrower, a full disk included
+        raise BonafideError(f"Cannot write {folder}: {error}. Is the disk full?") from None
 
 
 def load(run: Path | str, device: str | torch.device = "cpu") -> Model:
@@ -132,11 +141,15 @@ def load(run: Path | str, device: str | torch.device = "cpu") -> Model:
             f"{folder} was written by {about.get('tool', 'an unknown tool')} in model format {about.get('format')!r}; "
             f"this is bonafide {__version__}, which reads format {FORMAT}."
         )
+    for key in ("solver", "recipe"):
+        if key not in about:
+            raise BonafideError(f"{folder / 'model.json'} does not say what {key} the model has: it may be damaged.")
     solver = SqlSolver.from_config(about["solver"], folder / "solver-tokenizer")
     _load_weights(solver, folder / "solver.safetensors")
     reconstructor, tokenizer = None, None
     if "reconstructor" in about:
-        tokenizer = AutoTokenizer.from_pretrained(folder / "reconstructor-tokenizer")
+        with checkpoint_errors(folder / "reconstructor-tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(folder / "reconstructor-tokenizer")
         reconstructor = Reconstructor.from_config(about["reconstructor"])
         _load_weights(reconstructor, folder / "reconstructor.safetensors")
         reconstructor.to(device).eval()

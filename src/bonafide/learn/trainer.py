@@ -28,7 +28,7 @@ from bonafide.learn.checkpoint import Trained, checkpoints, keep_only, load_chec
 from bonafide.learn.data import TrainingData, load_training_data, texts_of
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.methods import build_objective
-from bonafide.learn.microbatch import MicroBatch, Models, Prepared
+from bonafide.learn.microbatch import Ahead, MicroBatch, Models, Prepared
 from bonafide.learn.monitor import Monitor, dev_figures
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.recipe import Recipe
@@ -51,6 +51,17 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A step that the device was asked for."""
+
+    step: int  # optimiser steps before it
+    names: list[str]
+    losses: Tensor  # (losses,), there once ``arrived``
+    candidates: int
+    arrived: torch.cuda.Event | None
 
 
 def train(
@@ -82,6 +93,7 @@ class Trainer:
         self.monitor = Monitor(self.items, data.items)
         self.best: dict[str, Any] = {}
         self.step = 0
+        self._ahead, self._whole = Ahead(self.models), False
 
     @property
     def steps_per_epoch(self) -> int:
@@ -124,11 +136,15 @@ class Trainer:
             )
         torch.manual_seed(recipe.train.seed)  # training draws the same whatever building the models drew
         self.modules: dict[str, nn.Module] = {"solver": self.solver}
-        self.optimisers = {"solver": _solver_optimiser(self.solver, recipe)}
+        self.optimisers = {"solver": _solver_optimiser(self.solver, recipe, self.accelerator.device.type == "cuda")}
         if self.reconstructor is not None:
             self.modules["reconstructor"] = self.reconstructor
             self.optimisers["reconstructor"] = torch.optim.AdamW(
-                self.reconstructor.parameters(), lr=recipe.train.reconstructor_rate, eps=1e-6, weight_decay=0.0
+                self.reconstructor.parameters(),
+                lr=recipe.train.reconstructor_rate,
+                eps=1e-6,
+                weight_decay=0.0,
+                fused=self.accelerator.device.type == "cuda",
             )
         self._rates = {name: [group["lr"] for group in each.param_groups] for name, each in self.optimisers.items()}
         for name, module in self.modules.items():
@@ -153,62 +169,81 @@ class Trainer:
         self._restore()
         started, done_before = time.perf_counter(), self.step
         allowed: list[bool] | None = None
+        launched: _Launched | None = None
         while self.step < self.steps:
             moment = Moment(self.step, self.steps_per_epoch)
             if isinstance(self.objective, HardEMThreshold) and (
                 allowed is None or self.step % self.steps_per_epoch == 0
             ):
                 allowed = self._filter(moment)
-            figures = self._step(moment, allowed)
+            before, launched = launched, self._step(moment, allowed)
             self.step += 1
-            spent = time.perf_counter() - started
-            figures["examples_per_second"] = (self.step - done_before) * self.recipe.train.batch / spent
-            if self.step % self.recipe.train.log_every == 0 or self.step == self.steps:
-                self.folder.log({"step": self.step, "epoch": self.step / self.steps_per_epoch, **figures})
-            if self._watcher is not None:
-                self._watcher(Progress(self.step, self.steps, figures))
-            if self._due(self.recipe.train.evaluate_every) or self.step == self.steps:
+            if before is not None:
+                self._report(before, (before.step + 1 - done_before) / (time.perf_counter() - started))
+            evaluates = self._due(self.recipe.train.evaluate_every) or self.step == self.steps
+            saves = self.step % self.recipe.train.checkpoint_every == 0
+            if evaluates or saves or self.accelerator.device.type != "cuda":
+                self._report(launched, (self.step - done_before) / (time.perf_counter() - started))
+                launched = None
+            if evaluates:
                 if self._evaluate() and self.step < self.steps:
                     self.folder.log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
                     self._save()
                     break
-            elif self.step % self.recipe.train.checkpoint_every == 0:
+            elif saves:
                 self._save()
         self.folder.finish(self.best, self.data.report)
+
+    def _report(self, launched: _Launched, steps_per_second: float) -> None:
+        """Log a step. On a GPU this is done when the next step is on its way, so that the GPU never waits for it."""
+        if launched.arrived is not None:
+            launched.arrived.synchronize()
+        figures = dict(zip(launched.names, launched.losses.tolist(), strict=True))
+        for name, loss in figures.items():
+            if not math.isfinite(loss):
+                self._stop_for_nan(name, launched.step)
+        figures["candidates"] = float(launched.candidates)
+        figures["examples_per_second"] = steps_per_second * self.recipe.train.batch
+        step = launched.step + 1
+        if step % self.recipe.train.log_every == 0 or step == self.steps:
+            self.folder.log({"step": step, "epoch": step / self.steps_per_epoch, **figures})
+        if self._watcher is not None:
+            self._watcher(Progress(step, self.steps, figures))
 
     def _due(self, epochs: float) -> bool:
         return self.step % max(1, round(epochs * self.steps_per_epoch)) == 0
 
-    def _step(self, moment: Moment, allowed: list[bool] | None) -> dict[str, float]:
-        epoch_order = self._order(moment.epoch)
-        place = (moment.step % self.steps_per_epoch) * self.recipe.train.batch
-        chosen = epoch_order[place : place + self.recipe.train.batch]
+    def _step(self, moment: Moment, allowed: list[bool] | None) -> _Launched:
         totals: dict[str, Tensor] = {}
-        solutions = 0
-        for part in self._micro_batches(chosen):
-            batch = MicroBatch(
-                [self.items[index] for index in part],
-                self.models,
-                moment,
-                self.recipe.train.seed,
-                None if allowed is None else [allowed[index] for index in part],
-            )
+        parts = self._parts(moment.step)
+        examples, candidates = sum(map(len, parts)), 0
+        following = [*parts[1:], *(self._parts(moment.step + 1)[:1] if moment.step + 1 < self.steps else [])]
+        for place, part in enumerate(parts):
+            items = [self.items[index] for index in part]
+            ready = self._ahead.take(items)
+            if place < len(following):
+                self._ahead.announce([self.items[index] for index in following[place]], self._whole)
+            permitted = None if allowed is None else [allowed[index] for index in part]
+            batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready)
             outcome = self.objective.step(batch, moment)
-            solutions += sum(self.items[index].size for index in part)
-            self._backward(outcome, len(chosen), totals)
+            self._whole = batch.whole
+            candidates += sum(item.size for item in items)
+            self._backward(outcome, examples, totals)
             self.monitor.see(part, batch.offsets, outcome)
         self._optimise(moment)
-        figures = {name: float(value) for name, value in totals.items()}
-        figures["candidates"] = float(solutions)
-        return figures
+        losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
+        losses = losses.to("cpu", non_blocking=True)
+        arrived = None
+        if self.accelerator.device.type == "cuda":
+            arrived = torch.cuda.Event()
+            arrived.record()
+        return _Launched(moment.step, list(totals), losses, candidates, arrived)
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:
         for name, loss in (("loss", outcome.solver_loss), ("reconstructor_loss", outcome.reconstructor_loss)):
             if loss is None:
                 continue
             mean = loss / examples
-            if not bool(torch.isfinite(mean)):
-                self._stop_for_nan(name)
             if mean.requires_grad:
                 self.accelerator.backward(mean)
             totals[name] = totals.get(name, torch.zeros((), device=mean.device)) + mean.detach()
@@ -224,12 +259,20 @@ class Trainer:
                 optimiser.step()
                 optimiser.zero_grad()
 
+    def _parts(self, step: int) -> list[list[int]]:
+        """The micro-batches of a step."""
+        return list(self._micro_batches(self._chosen(step)))
+
+    def _chosen(self, step: int) -> list[int]:
+        place = (step % self.steps_per_epoch) * self.recipe.train.batch
+        return self._order(step // self.steps_per_epoch)[place : place + self.recipe.train.batch]
+
     def _micro_batches(self, chosen: Sequence[int]) -> Iterator[list[int]]:
         """The examples of a step in parts of like size, each within the token budget if one example allows it."""
         part: list[int] = []
         cost = 0
         for index in sorted(chosen, key=lambda each: (self.items[each].size, self.items[each].id)):
-            tokens = self.items[index].size * 40 if self.reconstructor is not None else 40
+            tokens = self.items[index].tokens
             if part and cost + tokens > self.recipe.train.budget:
                 yield part
                 part, cost = [], 0
@@ -301,21 +344,17 @@ class Trainer:
             self.objective.state = state["objective"]
         self.folder.forget_after(self.step)
 
-    def _stop_for_nan(self, name: str) -> None:
-        self._save_failed_batch(name)
+    def _stop_for_nan(self, name: str, step: int) -> None:
+        examples = [self.items[index].id for index in self._chosen(step)]
+        self.folder.write_failure({"step": step, "loss": name, "examples": examples})
         raise BonafideError(
-            f"The {name} of step {self.step} is not a number. Its batch is saved in "
+            f"The {name} of step {step} is not a number. Its batch is saved in "
             f"{self.folder.path / 'failed-batch.json'}; the last checkpoint is unharmed. A lower learning rate usually "
             "helps."
         )
 
-    def _save_failed_batch(self, name: str) -> None:
-        place = (self.step % self.steps_per_epoch) * self.recipe.train.batch
-        chosen = self._order(self.step // self.steps_per_epoch)[place : place + self.recipe.train.batch]
-        self.folder.write_failure({"step": self.step, "loss": name, "examples": [self.items[i].id for i in chosen]})
 
-
-def _solver_optimiser(solver: SqlSolver, recipe: Recipe) -> torch.optim.Optimizer:
+def _solver_optimiser(solver: SqlSolver, recipe: Recipe, fused: bool) -> torch.optim.Optimizer:
     encoder = {id(parameter) for parameter in solver.encoder.parameters()}
     groups = [
         {
@@ -324,7 +363,7 @@ def _solver_optimiser(solver: SqlSolver, recipe: Recipe) -> torch.optim.Optimize
         }
         for inside, rate in ((True, recipe.train.encoder_rate), (False, recipe.train.head_rate))
     ]
-    return torch.optim.AdamW(groups, eps=1e-6, weight_decay=recipe.train.weight_decay)
+    return torch.optim.AdamW(groups, eps=1e-6, weight_decay=recipe.train.weight_decay, fused=fused)
 
 
 def _schedule(step: int, steps: int, warmup: float) -> float:

@@ -20,7 +20,7 @@ from torch import Tensor
 from bonafide import ragged
 from bonafide.learn.hard_em import HardEM
 from bonafide.learn.mml import MarginalLikelihood
-from bonafide.learn.objective import Batch, Moment, Outcome
+from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution, scores_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,9 @@ class Vae:
         draws = torch.stack(
             [ragged.sample(scores, batch.offsets, batch.uniform(f"draw-{number}")) for number in range(self.samples)]
         )  # (samples, examples)
-        draws = draws[:, (draws >= 0).all(dim=0)]
+        draws = draws[:, (scores_of(scores, draws) > IMPOSSIBLE).all(dim=0)]  # there, and possible
+        if not draws.numel():
+            return likelihood
         explained = batch.reconstructor_training_scores(draws.reshape(-1)).view_as(draws)
         loss = -self.weight * explained.mean(dim=0).sum()
         solver_loss = likelihood.solver_loss
@@ -58,5 +60,5 @@ class Vae:
             notes["reward"] = float(reward.mean())
             advantage = reward - reward.mean(dim=0, keepdim=True)
             solver_loss = solver_loss - self.weight * (advantage * training[draws]).mean(dim=0).sum()
-        chosen = ragged.argmax(scores, batch.offsets)
+        chosen = best_solution(scores, batch.offsets)
         return Outcome(solver_loss, loss, chosen, scores, notes=notes)

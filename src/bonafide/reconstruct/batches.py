@@ -7,7 +7,7 @@ kept packed, without padding, for everything but attention, which reads them thr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -20,24 +20,49 @@ from torch import Tensor
 from bonafide.reconstruct.assembly import Assembly, Indices, Markers, assemble, offsets, ranges
 from bonafide.reconstruct.layout import Layout
 
-TOKENS_PER_CHUNK = {"cuda": 1 << 16, "cpu": 1 << 13}
+TOKENS_PER_CHUNK = {"cuda": 1 << 17, "cpu": 1 << 13}
 
 
 class _Movable:
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
-        moved: dict[str, Any] = {}
+        """The same on another device; to a GPU in one copy for all, which is not waited for."""
+        tensors = self._tensors()
+        if torch.device(device).type != "cuda" or any(tensor.is_cuda for tensor in tensors):
+            return self._with(tensor.to(device) for tensor in tensors)
+        places = offsets([-(-tensor.nbytes // 16) * 16 for tensor in tensors]).tolist()
+        joined = torch.empty(places[-1], dtype=torch.uint8, pin_memory=True)
+        parts = [slice(start, start + tensor.nbytes) for start, tensor in zip(places[:-1], tensors, strict=True)]
+        for part, tensor in zip(parts, tensors, strict=True):
+            joined[part].view(tensor.dtype).copy_(tensor.reshape(-1))
+        moved = joined.to(device, non_blocking=True)
+        return self._with(
+            moved[part].view(tensor.dtype).view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)
+        )
+
+    def _tensors(self) -> list[Tensor]:
+        found: list[Tensor] = []
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, Tensor):
+                    found.append(part)
+                elif isinstance(part, _Movable):
+                    found += part._tensors()
+        return found
+
+    def _with(self, tensors: Iterable[Tensor]) -> Self:
+        """The same with these in place of its tensors, in the order of ``_tensors``."""
+        source = iter(tensors)
+
+        def changed(value: Any) -> Any:
             if isinstance(value, Tensor):
-                if torch.device(device).type == "cuda" and value.device.type == "cpu":
-                    value = value.pin_memory()
-                moved[field.name] = value.to(device, non_blocking=True)
-            elif isinstance(value, _Movable):
-                moved[field.name] = value.to(device)
-            elif isinstance(value, tuple):
-                moved[field.name] = tuple(part.to(device) for part in value)
-        return replace(self, **moved)  # type: ignore[type-var]
+                return next(source)
+            if isinstance(value, tuple):
+                return tuple(changed(part) for part in value)
+            return value._with(source) if isinstance(value, _Movable) else value
+
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return replace(self, **{name: changed(getattr(self, name)) for name in names})  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +103,26 @@ class Chunk(_Movable):
 
 
 @dataclass(frozen=True, eq=False)
+class Flat(_Movable):
+    """The solutions of a batch as they were put together, to pick some of them on the device."""
+
+    width: int  # the longest solution
+    example: Tensor  # (solutions,)
+    context: Tensor  # (solutions,): which context stream
+    position: Tensor  # (solutions,): of the first token
+    starts: Tensor  # (solutions + 1,)
+    tokens: Tensor  # (tokens,)
+    placeholder: Tensor  # (tokens,): which placeholder; −1 for every other token
+
+
+@dataclass(frozen=True, eq=False)
 class Batch(_Movable):
     """Chosen solutions of some examples; scores come in the order in which the solutions were chosen."""
 
     assembly: Assembly
     streams: Streams
     chunks: tuple[Chunk, ...]
+    flat: Flat
     offsets: Tensor  # (examples + 1,): the solutions of each example
 
     def __len__(self) -> int:
@@ -98,6 +137,42 @@ class Batch(_Movable):
     def cut(self) -> int:
         """How many solutions lost a span, or their own end, even so."""
         return self.assembly.cut
+
+    def picked(self, solutions: Tensor) -> Chunk:
+        """These solutions (places in the batch) as one chunk, each a block of its own.
+
+        It is made where ``solutions`` are, without asking the device which they are, and so with padding: for a few
+        solutions that were drawn on the device. Each must have a stream (no −1 in ``chosen``).
+        """
+        flat, asked = self.flat, self.streams.question.shape[1]
+        count, width = len(solutions), flat.width
+        slots = torch.arange(count, device=solutions.device)
+        column = torch.arange(width, device=solutions.device)
+        start = flat.starts[solutions][:, None]
+        inside = column < flat.starts[solutions + 1][:, None] - start
+        token = torch.where(inside, start + column, start)
+        places = torch.arange(count * width, device=solutions.device)
+        placeholder = flat.placeholder[token]
+        question_column = torch.arange(asked, device=solutions.device)
+        question_places = torch.arange(count * asked, device=solutions.device)
+        return Chunk(
+            size=1,
+            context_width=self.streams.context.shape[1],
+            padded=self.streams.padded,
+            full=True,
+            straight=False,
+            solutions=slots,
+            slots=slots,
+            streams=flat.context[solutions],
+            tokens=flat.tokens[token].flatten(),
+            positions=torch.where(inside, flat.position[solutions][:, None] + column, 0).flatten(),
+            places=places,
+            keys=torch.where(placeholder >= 0, placeholder + count * width, places.view(count, width)),
+            key_mask=inside,
+            asked=(flat.example[solutions][:, None] * asked + question_column).flatten(),
+            question_places=question_places,
+            question_index=question_places.view(count, asked),
+        )
 
 
 def make_batch(
@@ -130,9 +205,10 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
     owner = assembly.context[order]
     rank = np.arange(len(order)) - offsets(sizes)[owner]
     block = offsets(-(-sizes // size))[owner] + rank // size
-    # Chunks: blocks of contexts of about the same length.
+    # Chunks: blocks of questions, then of contexts, of about the same length.
     stream_of_block = np.repeat(np.arange(len(sizes)), -(-sizes // size))
-    by_length = np.argsort(assembly.stream_lengths[stream_of_block], kind="stable")
+    question_of_block = question_lengths[assembly.stream_example[stream_of_block]]
+    by_length = np.lexsort((assembly.stream_lengths[stream_of_block], -(-question_of_block // 8)))
     new_number = np.empty_like(by_length)
     new_number[by_length] = np.arange(len(by_length))
     stream_of_block = stream_of_block[by_length]
@@ -163,7 +239,16 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
             )
         )
     by_example = np.bincount(assembly.example, minlength=len(assembly.layouts))
-    return Batch(assembly, streams, tuple(chunks), torch.from_numpy(offsets(by_example)))
+    flat = Flat(
+        width=_round_up(assembly.lengths.max(initial=0), multiple),
+        example=torch.from_numpy(assembly.example),
+        context=torch.from_numpy(assembly.context),
+        position=torch.from_numpy(assembly.stream_lengths[assembly.context]),
+        starts=torch.from_numpy(assembly.starts),
+        tokens=torch.from_numpy(assembly.tokens.astype(np.int64)),
+        placeholder=torch.from_numpy(assembly.placeholder),
+    )
+    return Batch(assembly, streams, tuple(chunks), flat, torch.from_numpy(offsets(by_example)))
 
 
 def _block_size(sizes: Indices) -> int:

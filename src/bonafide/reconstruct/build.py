@@ -80,7 +80,7 @@ def build_reconstructor(
                 with checkpoint_errors(spec.path):
                     tokenizer = AutoTokenizer.from_pretrained(resolve_checkpoint(spec.path))
             tokenizer = tokenizer or train_tokenizer(texts, spec.vocabulary)
-            bart = BartForConditionalGeneration(_scratch_config(spec, tokenizer, len(tokenizer)))
+            bart = _fresh(_scratch_config(spec, tokenizer, len(tokenizer)))
         reconstructor = _with_markers(bart, tokenizer)
     reconstructor.to(device).eval()
     if spec.kind == "t-dae":
@@ -139,7 +139,7 @@ def _warm_start(
     config.encoder_attention_heads = config.decoder_attention_heads = bert.num_attention_heads
     config.activation_function = bert.hidden_act
     config.max_position_embeddings = bert.max_position_embeddings
-    bart = BartForConditionalGeneration(config)
+    bart = _fresh(config)
     encoder, embeddings = bart.model.encoder, source.embeddings
     with torch.no_grad():
         bart.model.shared.weight.copy_(embeddings.word_embeddings.weight)
@@ -159,6 +159,20 @@ def _warm_start(
             ]
             for target, part in pairs:
                 target.load_state_dict(part.state_dict())
+    return bart
+
+
+def _fresh(config: BartConfig) -> BartForConditionalGeneration:
+    """Random weights by Glorot's rule instead of BART's standard deviation of 0.02.
+
+    That is meant for 768 and more dimensions; in a narrow model it leaves the cross-attention so weak that for a
+    long time the question is modelled without a look at the solution.
+    """
+    bart = BartForConditionalGeneration(config)
+    for layer in (*bart.model.encoder.layers, *bart.model.decoder.layers):
+        for parameter in layer.parameters():
+            if parameter.dim() == 2:
+                torch.nn.init.xavier_uniform_(parameter)
     return bart
 
 

@@ -18,7 +18,7 @@ once for each context; the first decoder self-attention once for each question; 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,14 +105,21 @@ class Reconstructor(nn.Module):
 
         ``full_precision`` leaves autocast aside: scores that decide are never bf16.
         """
-        scores = [tokens.sum(1) for tokens in self._chunk_scores(batch, full_precision)]
+        scores = [tokens.sum(1) for tokens in self._chunk_scores(batch.streams, batch.chunks, full_precision)]
         return _in_order(scores, batch)
+
+    def log_prob_of(self, batch: Batch, solutions: Tensor) -> Tensor:
+        """(chosen,): ``log_prob`` of these alone (places in the batch, on its device); see :meth:`Batch.picked`."""
+        if not len(solutions):
+            return torch.zeros(0, device=solutions.device)
+        (tokens,) = self._chunk_scores(batch.streams, [batch.picked(solutions)], full_precision=False)
+        return tokens.sum(1)
 
     def token_log_prob(self, batch: Batch, full_precision: bool = False) -> Tensor:
         """(solutions, question tokens): log-probability of each token of the question; 0 past its end."""
         width = batch.streams.question.shape[1]
-        scores = [F.pad(tokens, (0, width - tokens.shape[1])) for tokens in self._chunk_scores(batch, full_precision)]
-        return _in_order(scores, batch)
+        chunks = self._chunk_scores(batch.streams, batch.chunks, full_precision)
+        return _in_order([F.pad(tokens, (0, width - tokens.shape[1])) for tokens in chunks], batch)
 
     def plain_log_prob(self, batch: Batch, bridge: bool = False, tokens_at_once: int = 1 << 14) -> Tensor:
         """``log_prob`` the slow way, by transformers' own forward: one sequence and one full mask per solution."""
@@ -124,15 +131,16 @@ class Reconstructor(nn.Module):
         """``log_prob``, for wrappers that call the module."""
         return self.log_prob(batch)
 
-    def _chunk_scores(self, batch: Batch, full_precision: bool) -> Iterator[Tensor]:
-        device = batch.streams.context.device.type
+    def _chunk_scores(self, streams: Streams, chunks: Iterable[Chunk], full_precision: bool) -> Iterator[Tensor]:
+        device = streams.context.device.type
         precision = torch.autocast(device, enabled=False) if full_precision else contextlib.nullcontext()
         with precision:
-            shared = self._share(batch.streams)
-        for chunk in batch.chunks:
+            shared = self._share(streams)
+        for chunk in chunks:
             with precision:
-                states = self._decode(chunk, batch.streams, shared, self._encode(chunk, shared))
-                scores = self._say(states, batch.streams.target.view(-1)[chunk.asked])
+                states = self._decode(chunk, streams, shared, self._encode(chunk, shared))
+                scores = self._say(states, streams.target.view(-1)[chunk.asked])
+            scores = scores.masked_fill(~streams.target_mask.view(-1)[chunk.asked], 0.0)
             padded = scores.new_zeros(chunk.question_index.numel()).index_copy(0, chunk.question_places, scores)
             yield padded.view(chunk.question_index.shape)[chunk.slots]
 

@@ -11,7 +11,7 @@ from bonafide.report.inspect import Inspection, bound_sql, histogram
 from bonafide.report.terminal import row_numbers
 from bonafide.tasks.sql.query import selected_rows
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #5c6675; --line: #d9dee6; --bar: #2f6fb3; --none: #b3402f;
   --paper: #fff; --panel: #f6f8fa; --good: #1c6b3c; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #a2abb8; --line: #384150; --bar: #6ea8e6;
@@ -58,7 +58,7 @@ def write_page(inspection: Inspection, figures: dict[str, Any], path: Path) -> N
     examples = "".join(_example(inspection, name) for name in inspection.typical(8))
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Solution sets</title><style>{_STYLE}</style></head><body>
+<title>Solution sets</title><style>{STYLE}</style></head><body>
 <h1>Every query that reaches the answer</h1>
 <p class="note">{escape(language["aggregates"])} aggregates, up to {language["max_conditions"]} conditions;
 {figures["solutions"]:,} solutions stored. Coverage is the share of examples with at least one solution.</p>

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -15,6 +16,9 @@ from bonafide.errors import InvalidFileError
 from bonafide.report.inspect import Inspection, bound_sql, histogram
 from bonafide.tasks.sql.query import selected_rows
 from bonafide.tasks.sql.tables import Table
+
+if TYPE_CHECKING:
+    from bonafide.learn.saved import Prediction
 
 _SHOWN_PROBLEMS = 20
 _CONTROL = {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -151,6 +155,64 @@ def table_report(table: Table, shown: int = 5) -> Group:
     for row in table.rows[:shown]:
         first.add_row(*(_plain("" if cell is None else str(cell)) for cell in row))
     return Group(columns, first)
+
+
+def comparison_table(figures: dict[str, dict[str, float]]) -> Grid:
+    """Methods side by side."""
+    grid = Grid(title="Learned from the same answers, measured on dev", title_justify="left")
+    grid.add_column("method")
+    for name in next(iter(figures.values())):
+        grid.add_column(name, justify="right")
+    for method, row in figures.items():
+        grid.add_row(method, *(f"{value:.1%}" for value in row.values()))
+    return grid
+
+
+def evaluation_table(figures: dict[str, Any]) -> Grid:
+    """Accuracies with their counts."""
+    grid = Grid(title=_plain(f"{figures['method']}: {figures['run']}"), title_justify="left")
+    grid.add_column("figure")
+    grid.add_column("share", justify="right")
+    grid.add_column("of", justify="right", style="dim")
+
+    def row(name: str, accuracy: dict[str, Any]) -> None:
+        grid.add_row(name, f"{accuracy['share']:.1%}", f"{accuracy['of']:,}")
+
+    row("right answer", figures["execution"])
+    if "logical_form" in figures:
+        row("right solution", figures["logical_form"])
+        for name, accuracy in figures["slots"].items():
+            row(f"  {name.replace('_', ' ')}", accuracy)
+        for name, found in figures["selection"].items():
+            row(f"gold is the {name}'s best of its set", found["accuracy"])
+    return grid
+
+
+def predictions_table(question: str, table: Table, predictions: Sequence[Prediction]) -> Group:
+    """The queries that a model proposes for a question, best first, with what each returns."""
+    grid = Grid(title=_plain(question), title_justify="left")
+    for name in ("confidence", "answer", "SQL", "rows"):
+        grid.add_column(name, overflow="fold", justify="right" if name == "confidence" else "left")
+    for place, each in enumerate(predictions):
+        rows = selected_rows(each.query, table).nonzero()[0].tolist()
+        answer = "error" if each.answer is None else ", ".join(map(_shown, each.answer[:8])) or "nothing"
+        style = "bold" if place == 0 else "dim"
+        grid.add_row(
+            f"{each.confidence:.1%}",
+            _plain(answer),
+            _plain(bound_sql(each.query, table)),
+            row_numbers(rows),
+            style=style,
+        )
+    if not predictions:
+        return Group(Text("The model finds no query for this question."))
+    return Group(grid)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "NULL" if value is None else str(value)
 
 
 def row_numbers(rows: list[int], limit: int = 8) -> str:

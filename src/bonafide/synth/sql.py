@@ -45,18 +45,25 @@ class Benchmark:
 
 
 def generate(
-    tables: int, questions: int, seed: int, spuriousness: float = 0.5, split: Split = "train"
+    tables: int,
+    questions: int,
+    seed: int,
+    spuriousness: float = 0.5,
+    split: Split = "train",
+    domains: Sequence[str] = tuple(DOMAINS),
 ) -> tuple[list[Table], list[tuple[Example, Gold]]]:
-    """``tables`` tables with ``questions`` questions each; domains take turns."""
+    """``tables`` tables with ``questions`` questions each; the domains take turns."""
     if not 0 <= spuriousness <= 1:
         raise BonafideError(f"spuriousness={spuriousness!r}: expected a number from 0 to 1.")
     if split not in SPLITS:
         raise BonafideError(f"split={split!r}: expected one of {', '.join(SPLITS)}.")
+    if unknown := set(domains) - set(DOMAINS):
+        raise BonafideError(f"domains={sorted(unknown)}: expected some of {', '.join(DOMAINS)}.")
     chance = random.Random(f"bonafide/sql/{seed}/{float(spuriousness)}/{split}")  # noqa: S311 (data, not a secret)
     made: list[Table] = []
     pairs: list[tuple[Example, Gold]] = []
     for number in range(tables):
-        name = list(DOMAINS)[number % len(DOMAINS)]
+        name = domains[number % len(domains)]
         sheet = _Sheet(f"{split}-{name}-{number + 1}", DOMAINS[name], split, chance, spuriousness)
         made.append(sheet.table)
         pairs += [sheet.pair(f"{sheet.table.id}-q{question + 1}") for question in range(questions)]
@@ -70,12 +77,13 @@ def write_benchmark(
     questions: int = 20,
     spuriousness: float = 0.5,
     split: Split = "train",
+    domains: Sequence[str] = tuple(DOMAINS),
 ) -> Benchmark:
     """Write ``examples.jsonl``, ``tables.jsonl`` and ``gold.jsonl`` under ``out``."""
     files = Benchmark(*(out / name for name in ("examples.jsonl", "tables.jsonl", "gold.jsonl", "solutions")))
     if files.store.exists():
         raise BonafideError(f"{files.store} is already there. Delete {out}, or name another folder.")
-    made, pairs = generate(tables, questions, seed, spuriousness, split)
+    made, pairs = generate(tables, questions, seed, spuriousness, split, domains)
     write_jsonl(files.tables, map(table_to_json, made))
     write_jsonl(files.gold, ({"id": gold.id, "solution": gold.solution} for _, gold in pairs))
     write_jsonl(files.examples, (example_to_json(example) for example, _ in pairs))

@@ -1,0 +1,43 @@
+"""Line charts as inline SVG, for pages that need nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_COLOURS = ("#b3402f", "#2f6fb3", "#5c8a3a", "#8a5ca8")
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 460, 250, 46, 34
+
+
+def line_chart(title: str, lines: Mapping[str, Sequence[tuple[float, float]]], unit: str = "epoch") -> str:
+    """One line a name through its (x, share) points; shares are between 0 and 1."""
+    points = [point for line in lines.values() for point in line]
+    last = max((x for x, _ in points), default=1.0) or 1.0
+    top = max(0.1, min(1.0, 1.15 * max((y for _, y in points), default=1.0)))
+
+    def place(x: float, y: float) -> str:
+        return f"{_LEFT + (_WIDTH - _LEFT - 12) * x / last:.1f},{(_HEIGHT - _BOTTOM) * (1 - y / top) + 8:.1f}"
+
+    parts = []
+    for step in range(5):
+        value = top * step / 4
+        _, y = place(0, value).split(",")
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text class="count" x="{_LEFT - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{value:.0%}</text>')
+    for number, (name, line) in enumerate(lines.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        path = " ".join(place(x, y) for x, y in line)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        parts += [
+            f'<circle cx="{xy.split(",")[0]}" cy="{xy.split(",")[1]}" r="3" fill="{colour}"/>' for xy in path.split()
+        ]
+        shown = 64 + 18 * number
+        parts.append(f'<rect x="{_WIDTH + 6}" y="{shown - 10}" width="12" height="12" style="fill:{colour}"/>')
+        parts.append(f'<text x="{_WIDTH + 24}" y="{shown}">{escape(name)}</text>')
+    parts.append(
+        f'<text class="count" x="{_WIDTH - 12}" y="{_HEIGHT - 4}" text-anchor="end">{last:g} {escape(unit)}s</text>'
+    )
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + 190} {_HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
+    )

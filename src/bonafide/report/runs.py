@@ -1,0 +1,191 @@
+"""Judge a trained model: predictions, accuracies with gold, and what was selected while it learned.
+
+Gold comes in here, after training, and nowhere before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from bonafide.errors import BonafideError
+from bonafide.evaluate.predictions import write_predictions
+from bonafide.evaluate.selection import Selection, rank_of_gold, selection
+from bonafide.evaluate.sql import Outcome, SqlPrediction, judge_all, total
+from bonafide.examples import Example, Gold, open_examples, read_gold
+from bonafide.files import read_json
+from bonafide.learn.data import Item, load_training_data, thinned
+from bonafide.learn.recipe import recipe_from
+from bonafide.learn.saved import Model, load
+from bonafide.reconstruct.layout import tokenise
+from bonafide.search.sql import tables_beside
+from bonafide.tasks.sql.query import Query, parse_query
+from bonafide.tasks.sql.queryset import QuerySet
+from bonafide.tasks.sql.rendering import rendered
+from bonafide.tasks.sql.search import search
+from bonafide.tasks.sql.sources import TableSource, open_tables
+from bonafide.tasks.sql.tables import Table
+
+Scores = npt.NDArray[np.float64]
+_BATCH = 32
+_MOST = 2000
+"""Solutions of an example over which solver and reconstructor are ranked."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model on a file of examples."""
+
+    figures: dict[str, Any]
+    outcomes: list[Outcome]
+    predictions: list[SqlPrediction]
+    ranked: dict[str, tuple[QuerySet, Scores, Scores | None]]  # by example: its set, under θ, under φ
+
+
+def evaluate_run(
+    run: Path,
+    examples: Path,
+    tables: Path | None = None,
+    table: Sequence[Path] = (),
+    gold: Path | None = None,
+    out: Path | None = None,
+    beam: int = 1,
+    execution_guided: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Predict every example; with gold, also logical form, slots, and selection over the solution sets.
+
+    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder).
+    """
+    model = load(run, "cuda" if torch.cuda.is_available() else "cpu")
+    source = open_tables(tables if tables or table else tables_beside(examples), table)
+    listed = list(open_examples(examples, source.check))
+    known = read_gold(gold) if gold is not None else None
+    if known is not None and not any(example.id in known for example in listed):
+        raise BonafideError(f"{gold} has gold for none of the examples in {examples}: it belongs to others.")
+    predictions: list[SqlPrediction] = []
+    ranked: dict[str, tuple[QuerySet, Scores, Scores | None]] = {}
+    for start in range(0, len(listed), _BATCH):
+        part = listed[start : start + _BATCH]
+        held = [source.table_of(example) for example in part]
+        if known is not None:
+            for example, one in zip(part, held, strict=True):
+                ranked[example.id] = _ranked(model, example, one)
+        predictions += _predict(model, part, held, known, ranked, beam, execution_guided)
+        if progress is not None:
+            progress(len(predictions), len(listed))
+    outcomes = judge_all(predictions, listed, source.table_of, known)
+    figures = {"run": str(run), "method": model.about["recipe"]["objective"]["method"], **total(outcomes).to_json()}
+    if known is not None:
+        figures["selection"] = _selection_figures(listed, source, known, ranked)
+    by_id = {example.id: source.table_of(example) for example in listed}
+    write_predictions(out or run / "predictions.jsonl", predictions, by_id.__getitem__)
+    return Evaluation(figures, outcomes, predictions, ranked)
+
+
+def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
+    """How often what trained the solver was gold, epoch by epoch, among the examples whose gold is in their set.
+
+    ``selected``: what trained the solver. ``solver`` and ``reconstructor``: the best of the set under θ and φ.
+    """
+    saved = {key: value for key, value in read_json(run / "recipe.json").items() if key != "tool"}
+    if not saved["data"]["solutions"]:
+        saved["data"]["solutions"] = str(run / "solutions")
+    items = load_training_data(recipe_from(saved, str(run)), run).items
+    known = read_gold(gold)
+    right = [_place_of_gold(item, known) for item in items]
+    table = []
+    for line in (run / "selections.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        row: dict[str, float] = {"epoch": entry["epoch"]}
+        for name in ("selected", "solver", "reconstructor"):
+            pairs = [
+                chosen == place
+                for chosen, place in zip(entry[name], right, strict=True)
+                if place is not None and chosen >= 0
+            ]
+            if pairs:
+                row[name] = sum(pairs) / len(pairs)
+        table.append(row)
+    return table
+
+
+def _place_of_gold(item: Item, known: dict[str, Gold]) -> int | None:
+    if item.example.id not in known:
+        return None
+    return item.solutions.index_of(parse_query(known[item.example.id].solution, item.table))
+
+
+def _predict(
+    model: Model,
+    part: Sequence[Example],
+    tables: Sequence[Table],
+    known: dict[str, Gold] | None,
+    ranked: dict[str, tuple[QuerySet, Scores, Scores | None]],
+    beam: int,
+    execution_guided: bool,
+) -> list[SqlPrediction]:
+    asked = [(table, example.question) for table, example in zip(tables, part, strict=True)]
+    made = []
+    found = model.predict_all(asked, top=max(1, beam), beam=beam, execution_guided=execution_guided)
+    for example, table, queries in zip(part, tables, found, strict=True):
+        rank = None
+        if known is not None and example.id in known:
+            solutions, solver, _ = ranked[example.id]
+            rank = rank_of_gold(solver, solutions, parse_query(known[example.id].solution, table))
+        if not queries:
+            made.append(SqlPrediction(example.id, None, -np.inf, rank_of_gold=rank))
+            continue
+        others = tuple((each.query, each.log_probability) for each in queries[1:])
+        made.append(SqlPrediction(example.id, queries[0].query, queries[0].log_probability, others, rank))
+    return made
+
+
+def _ranked(model: Model, example: Example, table: Table) -> tuple[QuerySet, Scores, Scores | None]:
+    """The example's solution set in the solver's language, and every solution's score under θ and φ."""
+    solutions = search(example.question, example.answers, table, model.solver.spec.language, cap=_MOST, seed=example.id)
+    if len(solutions) > _MOST:
+        solutions = thinned(solutions, _MOST, example.id, 0)
+    if not len(solutions):
+        return solutions, np.zeros(0), None if model.reconstructor is None else np.zeros(0)
+    solver = model.solver
+    device = next(solver.parameters()).device
+    with torch.no_grad():
+        batch = solver.collate([solver.features(example.question, table, solutions)]).to(device)
+        scores = solver.log_prob(solver(batch), batch).double().cpu().numpy()
+        explained = None
+        if model.reconstructor is not None:
+            verbalised = model.about["recipe"]["reconstructor"]["verbalised"]
+            layout = tokenise(rendered(solutions, table, verbalised), example.question, model.reconstructor_tokenizer)
+            ready = model.reconstructor.batch([layout], [np.arange(len(solutions))])
+            explained = model.reconstructor.log_prob(ready, full_precision=True).double().cpu().numpy()
+    return solutions, scores, explained
+
+
+def _selection_figures(
+    listed: Sequence[Example],
+    source: TableSource,
+    known: dict[str, Gold],
+    ranked: dict[str, tuple[QuerySet, Scores, Scores | None]],
+) -> dict[str, Any]:
+    gold: list[Query | None] = [
+        parse_query(known[example.id].solution, source.table_of(example)) if example.id in known else None
+        for example in listed
+    ]
+    sets = [ranked[example.id][0] for example in listed]
+
+    def accuracy(place: int) -> Selection | None:
+        scores = [ranked[example.id][place] for example in listed]
+        if any(each is None for each in scores):
+            return None
+        return selection([each for each in scores if isinstance(each, np.ndarray)], sets, gold)
+
+    found = {"solver": accuracy(1), "reconstructor": accuracy(2)}
+    return {name: each.to_json() for name, each in found.items() if each is not None}

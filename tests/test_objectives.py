@@ -1,0 +1,420 @@
+"""Each learning method by hand: small numbers in, the loss and the choice that its formula gives out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bonafide import ragged
+from bonafide.errors import BonafideError
+from bonafide.learn import draws
+from bonafide.learn.data import load_training_data
+from bonafide.learn.first_only import FirstOnly
+from bonafide.learn.hard_em import HardEM
+from bonafide.learn.hard_em_threshold import HardEMThreshold
+from bonafide.learn.methods import METHODS, build_objective
+from bonafide.learn.mimax import Mimax
+from bonafide.learn.mml import MarginalLikelihood
+from bonafide.learn.objective import Moment, Objective, Outcome
+from bonafide.learn.runfolder import RunFolder
+from bonafide.learn.supervised import Supervised
+from bonafide.learn.trainer import Trainer
+from bonafide.learn.vae import Vae
+from tiny_runs import OPTIONS, recipe, write_data
+
+torch.set_num_threads(1)
+INF = math.inf
+START = Moment(0, 10)
+
+
+class Numbers:
+    """A batch made of numbers: the scores are parameters, so that gradients can be looked at."""
+
+    def __init__(
+        self,
+        solver: Sequence[Sequence[float]],
+        reconstructor: Sequence[Sequence[float]] | None = None,
+        operations: Sequence[Sequence[int]] | None = None,
+        allowed: Sequence[bool] | None = None,
+        ids: Sequence[str] | None = None,
+        step: int = 0,
+        seed: int = 0,
+        training: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        sizes = [len(each) for each in solver]
+        self.offsets = ragged.offsets_of(sizes)
+        self.operations = flat(operations or [[0] * size for size in sizes])
+        self.allowed = torch.tensor(allowed if allowed is not None else [True] * len(sizes))
+        self._ids = ids or [f"q{number}" for number in range(len(sizes))]
+        self._seed, self._step = seed, step
+        self._solver = flat(solver)
+        self.theta = flat(training or solver).requires_grad_()
+        self.phi = flat(reconstructor or [[-1.0] * size for size in sizes]).requires_grad_()
+
+    def uniform(self, purpose: str) -> Tensor:
+        return draws.uniform(self._seed, purpose, self._step, self._ids)
+
+    def common(self, purpose: str) -> float:
+        return draws.number(self._seed, purpose, self._step)
+
+    def solver_scores(self) -> Tensor:
+        return self._solver
+
+    def solver_training_scores(self) -> Tensor:
+        return self.theta
+
+    def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
+        return self.phi.detach() if solutions is None else self.phi.detach()[solutions]
+
+    def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
+        return self.phi[solutions]
+
+
+def flat(rows: Sequence[Sequence[float]]) -> Tensor:
+    return torch.tensor([each for row in rows for each in row], dtype=torch.float32)
+
+
+def chosen(outcome: Outcome) -> list[int]:
+    assert outcome.selected is not None
+    return outcome.selected.tolist()
+
+
+def loss_of(outcome: Outcome) -> float:
+    assert outcome.solver_loss is not None
+    return float(outcome.solver_loss.detach())
+
+
+def gradient(loss: Tensor | None, scores: Tensor) -> list[float]:
+    assert loss is not None
+    (found,) = torch.autograd.grad(loss, scores, allow_unused=True, retain_graph=True)
+    return [0.0] * len(scores) if found is None else found.tolist()
+
+
+LOGS = [[math.log(0.1), math.log(0.3), math.log(0.2)], [math.log(0.05), math.log(0.01)]]
+
+
+@pytest.mark.parametrize("objective", [FirstOnly(), Supervised()])
+def test_first_only_trains_the_first_solution(objective: Objective) -> None:
+    batch = Numbers(LOGS)
+    outcome = objective.step(batch, START)
+    assert chosen(outcome) == [0, 3]
+    assert loss_of(outcome) == pytest.approx(-math.log(0.1) - math.log(0.05))
+    assert gradient(outcome.solver_loss, batch.theta) == [-1, 0, 0, -1, 0]
+    assert not objective.needs_reconstructor
+
+
+def test_mml_trains_each_solution_by_its_share_of_the_posterior() -> None:
+    batch = Numbers(LOGS)
+    outcome = MarginalLikelihood().step(batch, START)
+    assert loss_of(outcome) == pytest.approx(-math.log(0.6) - math.log(0.06))
+    shares = [1 / 6, 3 / 6, 2 / 6, 5 / 6, 1 / 6]
+    assert gradient(outcome.solver_loss, batch.theta) == pytest.approx([-share for share in shares])
+
+
+def test_hard_em_trains_what_is_most_likely_without_dropout() -> None:
+    batch = Numbers(LOGS, training=[[-9.0, -8.0, -1.0], [-1.0, -2.0]])
+    outcome = HardEM().step(batch, START)
+    assert chosen(outcome) == [1, 3]
+    assert loss_of(outcome) == pytest.approx(8.0 + 1.0)
+    assert gradient(outcome.solver_loss, batch.theta) == [0, -1, 0, -1, 0]
+
+
+def test_hard_em_takes_the_first_of_equals() -> None:
+    assert chosen(HardEM().step(Numbers([[-2.0, -1.0, -1.0]]), START)) == [1]
+
+
+@pytest.mark.parametrize(("simplicity", "best"), [(0.0, 1), (0.4, 1), (0.6, 0)])
+def test_simplicity_takes_something_off_for_each_operation(simplicity: float, best: int) -> None:
+    batch = Numbers([[-2.0, -1.0]], operations=[[1, 3]])
+    outcome = HardEM(simplicity=simplicity).step(batch, START)
+    assert chosen(outcome) == [best]
+    assert loss_of(outcome) == pytest.approx([2.0, 1.0][best])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_annealing_goes_from_mml_to_hard_em_and_reversed_the_other_way(reverse: bool) -> None:
+    objective = HardEM(anneal=100, anneal_reversed=reverse)
+
+    def hard(step: int) -> bool:
+        batch = Numbers(LOGS, step=step)
+        return gradient(objective.step(batch, Moment(step, 10)).solver_loss, batch.theta)[0] == 0
+
+    def share(first: int, last: int) -> float:
+        return sum(map(hard, range(first, last))) / (last - first)
+
+    assert hard(0) == reverse
+    early, late = share(0, 40), share(1000, 1400)
+    if reverse:
+        assert early > 0.6
+        assert late == pytest.approx(0.2, abs=0.06)
+    else:
+        assert early < 0.4
+        assert late == pytest.approx(0.8, abs=0.06)
+
+
+# --- HardEM-thres -------------------------------------------------------------------------------------------
+
+
+def test_the_first_threshold_lets_at_least_half_through_and_is_the_highest_that_does() -> None:
+    best = torch.tensor([-0.1, -0.9, -1.5, -2.5, -7.0])
+    used = HardEMThreshold().prepare(best, torch.full((5,), 4), 0)
+    assert used.tolist() == [True, True, True, False, False]  # 0.5³ = exp(−2.08): three of five are half or more
+
+
+def test_the_threshold_halves_each_epoch() -> None:
+    objective = HardEMThreshold()
+    best = torch.tensor([-0.1, -1.0, -1.6, -2.5, -3.0, -4.0])
+    half = math.log(0.5)
+    objective.prepare(best, torch.full((6,), 2), 0)
+    first = objective.state["first"]
+    for epoch in range(1, 4):
+        used = objective.prepare(best, torch.full((6,), 2), epoch)
+        assert used.tolist() == (best > (first + epoch) * half).tolist()
+
+
+def test_a_single_solution_is_always_used_in_the_first_epoch_only() -> None:
+    objective = HardEMThreshold()
+    best, sizes = torch.tensor([-0.1, -0.2, -50.0]), torch.tensor([3, 3, 1])
+    assert objective.prepare(best, sizes, 0).tolist() == [True, True, True]
+    assert objective.prepare(best, sizes, 1).tolist() == [True, True, False]
+
+
+def test_single_solutions_count_towards_the_half() -> None:
+    objective = HardEMThreshold()
+    objective.prepare(torch.tensor([-50.0, -60.0, -3.0, -9.0]), torch.tensor([1, 1, 5, 5]), 0)
+    assert objective.state["first"] == 1
+
+
+def test_the_filter_of_an_epoch_stays_as_it_was_set() -> None:
+    objective = HardEMThreshold()
+    sizes = torch.full((4,), 2)
+    before = objective.prepare(torch.tensor([-0.1, -0.2, -9.0, -9.0]), sizes, 0).tolist()
+    resumed = HardEMThreshold(state=dict(objective.state))
+    assert resumed.prepare(torch.tensor([-9.0, -9.0, -0.1, -0.1]), sizes, 0).tolist() == before
+    assert resumed.prepare(torch.tensor([-9.0, -9.0, -0.1, -0.1]), sizes, 1).tolist() != before
+
+
+def test_impossible_examples_do_not_keep_the_threshold_from_being_found() -> None:
+    used = HardEMThreshold().prepare(torch.tensor([-INF, -INF, -INF, -0.1]), torch.full((4,), 2), 0)
+    assert used.tolist() == [False, False, False, True]
+
+
+def test_hard_em_thres_trains_what_the_filter_lets_through() -> None:
+    batch = Numbers(LOGS, allowed=[False, True])
+    outcome = HardEMThreshold().step(batch, START)
+    assert chosen(outcome) == [-1, 3]
+    assert outcome.used == 1
+    assert gradient(outcome.solver_loss, batch.theta) == [0, 0, 0, -1, 0]
+
+
+# --- MIMAX --------------------------------------------------------------------------------------------------
+
+PHI = [[-3.0, -9.0, -1.0], [-2.0, -5.0]]
+
+
+def drawn(batch: Numbers, outcome: Outcome) -> list[int]:
+    """The solutions that train the reconstructor."""
+    return [place for place, each in enumerate(gradient(outcome.reconstructor_loss, batch.phi)) if each]
+
+
+def test_mimax_trains_the_solver_on_what_reconstructs_the_question_best() -> None:
+    batch = Numbers(LOGS, PHI)
+    outcome = Mimax().step(batch, START)
+    assert chosen(outcome) == [2, 3]
+    assert loss_of(outcome) == pytest.approx(-math.log(0.2) - math.log(0.05))
+    assert gradient(outcome.solver_loss, batch.theta) == [0, 0, -1, -1, 0]
+    assert len(drawn(batch, outcome)) == 2
+    assert Mimax().needs_reconstructor
+
+
+def test_mimax_draws_follow_the_posterior_over_the_set() -> None:
+    counts: Counter[int] = Counter()
+    for step in range(3000):
+        batch = Numbers(LOGS[:1], PHI[:1], step=step)
+        counts.update(drawn(batch, Mimax().step(batch, START)))
+    shares = [counts[place] / 3000 for place in range(3)]
+    assert shares == pytest.approx([1 / 6, 3 / 6, 2 / 6], abs=0.03)
+
+
+def test_mimax_draws_depend_on_seed_step_and_example_alone() -> None:
+    even = [-1.0] * 50
+
+    def places(ids: Sequence[str], **where: int) -> dict[str, int]:
+        batch = Numbers([even] * len(ids), ids=ids, **where)
+        found = drawn(batch, Mimax().step(batch, START))
+        return {name: place % 50 for name, place in zip(ids, found, strict=True)}
+
+    together = places(["a", "b", "c", "d"])
+    assert places(["d", "b", "a", "c"]) == together
+    assert {name: place for each in "abcd" for name, place in places([each]).items()} == together
+    assert len(set(together.values())) > 1
+    assert places(["a", "b", "c", "d"], step=1) != together
+    assert places(["a", "b", "c", "d"], seed=1) != together
+
+
+@pytest.mark.parametrize(
+    ("switch", "step", "switched"),
+    [(1.0, 9, False), (1.0, 10, True), (0.5, 4, False), (0.5, 5, True), (0.0, 0, True), (-1.0, 10_000, False)],
+)
+def test_mimax_gives_way_to_hard_em_after_its_epochs(switch: float, step: int, switched: bool) -> None:
+    outcome = Mimax(switch=switch).step(Numbers(LOGS, PHI), Moment(step, 10))
+    assert (outcome.reconstructor_loss is None) == switched
+    assert chosen(outcome) == ([1, 3] if switched else [2, 3])
+
+
+def test_mimax_simplicity_is_a_price_for_each_operation() -> None:
+    batch = Numbers(LOGS, PHI, operations=[[0, 0, 3], [0, 0]])
+    assert chosen(Mimax(simplicity=0.5).step(batch, START)) == [2, 3]  # −1 − 1.5 > −3
+    assert chosen(Mimax(simplicity=1.0).step(batch, START)) == [0, 3]  # −1 − 3 < −3
+
+
+def test_mimax_solver_weight_adds_what_the_solver_thinks() -> None:
+    batch = Numbers([[-1.0, -5.0]], [[-3.0, -2.0]])
+    assert chosen(Mimax(solver_weight=0.2).step(batch, START)) == [1]  # −3.2 < −3.0
+    assert chosen(Mimax(solver_weight=0.3).step(batch, START)) == [0]  # −3.3 > −3.5
+
+
+def test_soft_mimax_weighs_solutions_by_the_softmax_of_the_score() -> None:
+    batch = Numbers([[-1.0, -2.0]], [[math.log(0.1), math.log(0.3)]])
+    outcome = Mimax(soft=True).step(batch, START)
+    assert gradient(outcome.solver_loss, batch.theta) == pytest.approx([-0.25, -0.75])
+    assert loss_of(outcome) == pytest.approx(0.25 * 1 + 0.75 * 2)
+
+
+def test_more_samples_train_the_reconstructor_on_their_mean() -> None:
+    batch = Numbers([[-1.0] * 20], [[-1.0] * 20])
+    outcome = Mimax(samples=4).step(batch, START)
+    found = gradient(outcome.reconstructor_loss, batch.phi)
+    assert sum(found) == pytest.approx(-1.0)
+    assert len([each for each in found if each]) > 1
+    assert outcome.reconstructor_loss is not None
+    assert float(outcome.reconstructor_loss.detach()) == pytest.approx(1.0)
+
+
+# --- VAE ----------------------------------------------------------------------------------------------------
+
+
+def test_vae_begins_with_hard_em() -> None:
+    outcome = Vae(first_stage=2).step(Numbers(LOGS, PHI), Moment(19, 10))
+    assert outcome.reconstructor_loss is None
+    assert chosen(outcome) == [1, 3]
+
+
+def test_the_second_stage_of_vae_trains_the_reconstructor_and_leaves_the_solver_to_the_likelihood() -> None:
+    batch = Numbers(LOGS, PHI)
+    outcome = Vae(first_stage=2, second_stage=1, samples=3).step(batch, Moment(20, 10))
+    likelihood = MarginalLikelihood().step(batch, START)
+    assert gradient(outcome.solver_loss, batch.theta) == gradient(likelihood.solver_loss, batch.theta)
+    assert sum(gradient(outcome.reconstructor_loss, batch.phi)) == pytest.approx(-0.1 * 2)
+
+
+def test_the_third_stage_of_vae_rewards_what_explains_the_question() -> None:
+    batch = Numbers(LOGS, PHI)
+    objective = Vae(first_stage=2, second_stage=1, samples=3)
+    outcome = objective.step(batch, Moment(30, 10))
+    expected = torch.tensor(gradient(MarginalLikelihood().step(batch, START).solver_loss, batch.theta))
+    scores = batch.solver_scores()
+    places = torch.stack([ragged.sample(scores, batch.offsets, batch.uniform(f"draw-{n}")) for n in range(3)])
+    for example in range(2):
+        mine = places[:, example]
+        reward = batch.phi.detach()[mine] - scores[mine]
+        for place, each in zip(mine.tolist(), (reward - reward.mean()).tolist(), strict=True):
+            expected[place] -= 0.1 * each / 3
+    assert gradient(outcome.solver_loss, batch.theta) == pytest.approx(expected.tolist(), abs=1e-6)
+    assert outcome.notes["reward"] == pytest.approx(float((batch.phi.detach()[places] - scores[places]).mean()))
+
+
+# --- What cannot be trained on ------------------------------------------------------------------------------
+
+EVERY: list[tuple[str, dict[str, Any], int]] = [
+    *((method, {}, 0) for method in METHODS),
+    ("hard-em", {"anneal": 10}, 0),
+    ("mimax", {"soft": True, "simplicity": 0.5}, 0),
+    ("mimax", {"solver_weight": 0.5, "samples": 2}, 0),
+    ("mimax", {}, 10),
+    ("vae", {}, 20),
+    ("vae", {}, 30),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "step"), EVERY)
+def test_what_the_solver_cannot_produce_and_what_has_no_solution_trains_nothing(
+    method: str, options: dict[str, Any], step: int
+) -> None:
+    """An example without solutions, one with impossible ones, one with one that is possible."""
+    batch = Numbers([[], [-INF, -INF], [-INF, -1.0, -INF]], [[], [-1.0, -2.0], [-0.5, -3.0, -0.2]])
+    outcome = build_objective(method, options).step(batch, Moment(step, 10))
+    loss = loss_of(outcome)
+    found = gradient(outcome.solver_loss, batch.theta)
+    assert math.isfinite(loss)
+    assert all(map(math.isfinite, found))
+    assert found[0] == found[1] == 0.0
+    if method in ("first-only", "supervised"):  # the first of the third example is one of the impossible
+        assert found == [0.0] * 5
+    else:
+        assert found == [0.0, 0.0, 0.0, -1.0, 0.0]
+        assert chosen(outcome) == [-1, -1, 3]
+    if outcome.reconstructor_loss is not None:
+        assert math.isfinite(float(outcome.reconstructor_loss.detach()))
+        assert all(map(math.isfinite, gradient(outcome.reconstructor_loss, batch.phi)))
+
+
+@pytest.mark.parametrize(("method", "options", "step"), EVERY)
+def test_a_batch_without_any_solution_has_no_loss(method: str, options: dict[str, Any], step: int) -> None:
+    outcome = build_objective(method, options).step(Numbers([[], []]), Moment(step, 10))
+    assert loss_of(outcome) == 0.0
+    assert chosen(outcome) == [-1, -1]
+
+
+@pytest.mark.parametrize("method", ["mimax", "vae"])
+def test_no_samples_at_all_are_refused(method: str) -> None:
+    with pytest.raises(BonafideError, match="must be at least 1"):
+        build_objective(method, {"samples": 0})
+
+
+# --- Micro-batches ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_how_a_step_is_cut_into_micro_batches_does_not_matter(data: Path, tmp_path: Path, method: str) -> None:
+    """The gradients before clipping, and what was selected, of a step late enough to be in the last stage."""
+    found = []
+    for budget in (1, 1_000_000):
+        changed = {
+            "solver": {"dropout": 0.0},
+            "reconstructor": {"dropout": 0.0},
+            "train": {"budget": budget, "clip": 1e9},
+            "objective": {"options": {**OPTIONS.get(method, {}), **({"switch": -1.0} if method == "mimax" else {})}},
+        }
+        made = recipe(data, method, **changed)
+        with RunFolder.open(tmp_path / str(budget), made, resume=False) as folder:
+            trainer = Trainer(made, load_training_data(made, folder.path), folder)
+            moment = Moment(3 * trainer.steps_per_epoch, trainer.steps_per_epoch)
+            assert len(trainer._parts(moment.step)) == (8 if budget == 1 else 1)
+            trainer._optimise = lambda _: None  # type: ignore[method-assign]
+            trainer._step(moment, None)
+            gradients = {
+                f"{name}.{key}": parameter.grad
+                for name, module in trainer.modules.items()
+                for key, parameter in module.named_parameters()
+                if parameter.grad is not None
+            }
+            found.append((gradients, trainer.monitor.selections()["selected"]))
+    (small, chosen_small), (large, chosen_large) = found
+    assert chosen_small == chosen_large
+    assert any(place >= 0 for place in chosen_small)
+    assert small.keys() == large.keys()
+    for name in small:
+        torch.testing.assert_close(small[name], large[name], rtol=0, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
