@@ -16,8 +16,8 @@ import json
 import math
 import os
 import random
-import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +26,6 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, same_answer, selected_rows
@@ -142,22 +141,48 @@ def curve_of_rows(columns: int = 20) -> None:
 
 
 def whole_train_set(source: Path, worker_counts: list[int]) -> None:
-    """The whole train set, searched and stored uncapped, with each number of workers."""
+    """The whole train set, searched and stored uncapped by the command line, with each number of workers."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "train"
         import_wikisql(source / "train.jsonl.xz", source / "train.tables.jsonl.xz", data)
         base = None
         for workers in worker_counts:
+            out = Path(folder) / str(workers)
+            command = [sys.executable, "-m", "bonafide", "search", "sql", "--examples", data / "examples.jsonl"]
             start = time.perf_counter()
-            manifest = search_sql(data / "examples.jsonl", Path(folder) / f"{workers}", cap=None, workers=workers)
+            process = subprocess.Popen([*command, "--out", out, "--cap", "0", "--workers", str(workers)])
+            peaks: dict[int, int] = {}
+            while process.poll() is None:
+                watch_memory(process.pid, peaks)
+                time.sleep(0.05)
             spent = time.perf_counter() - start
             base = base or spent * workers
-            size = sum(path.stat().st_size for path in (Path(folder) / f"{workers}").iterdir())
-            who = resource.RUSAGE_SELF if workers == 1 else resource.RUSAGE_CHILDREN
-            peak = resource.getrusage(who).ru_maxrss / 1024
-            counts = json.dumps(manifest["counts"])
-            print(f"whole train set, {workers} worker(s): {spent:.1f} s, {peak:.0f} MiB a process, {size / 1e6:.0f} MB")
-            print(f"  {counts}; speed-up {base / spent:.2f}")
+            size = sum(path.stat().st_size for path in out.iterdir())
+            counts = json.loads((out / "manifest.json").read_text())["counts"]
+            peak = max(peaks.values()) / 1024
+            print(f"whole train set, {workers} worker(s): {spent:.1f} s with start and validation")
+            print(f"  speed-up {base / spent:.2f}")
+            print(f"  at most {peak:.0f} MiB a process, {size / 1e6:.0f} MB on disk; {json.dumps(counts)}")
+
+
+def watch_memory(process: int, peaks: dict[int, int]) -> None:
+    """The most memory (KiB) that a process and its children have held so far, by /proc."""
+    for status in [Path(f"/proc/{process}/status"), *_children(process)]:
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        except OSError:
+            continue  # it ended just now
+        if "VmHWM" in fields:
+            number = int(status.parent.name)
+            peaks[number] = max(peaks.get(number, 0), int(fields["VmHWM"].split()[0]))
+
+
+def _children(process: int) -> list[Path]:
+    try:
+        numbers = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return []
+    return [Path(f"/proc/{number}/status") for number in numbers]
 
 
 def random_queries(question: str, table: Table, language: Language, count: int, chance: random.Random):

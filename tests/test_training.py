@@ -140,7 +140,6 @@ def test_a_run_killed_while_it_wrote_its_settings_can_start_again(
     same(tmp_path / "run", reference("mml"))
 
 
-@pytest.mark.xfail(strict=True, reason="the trainer trains on when a run that stopped early is resumed")
 def test_resuming_a_run_that_stopped_early_changes_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

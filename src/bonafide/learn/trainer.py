@@ -93,6 +93,7 @@ class Trainer:
         self.monitor = Monitor(self.items, data.items)
         self.best: dict[str, Any] = {}
         self.step = 0
+        self._stopped = False
         self._ahead, self._whole = Ahead(self.models), False
 
     @property
@@ -170,7 +171,7 @@ class Trainer:
         started, done_before = time.perf_counter(), self.step
         allowed: list[bool] | None = None
         launched: _Launched | None = None
-        while self.step < self.steps:
+        while self.step < self.steps and not self._stopped:
             moment = Moment(self.step, self.steps_per_epoch)
             if isinstance(self.objective, HardEMThreshold) and (
                 allowed is None or self.step % self.steps_per_epoch == 0
@@ -188,8 +189,8 @@ class Trainer:
             if evaluates:
                 if self._evaluate() and self.step < self.steps:
                     self.folder.log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
+                    self._stopped = True
                     self._save()
-                    break
             elif saves:
                 self._save()
         self.folder.finish(self.best, self.data.report)
@@ -235,7 +236,7 @@ class Trainer:
         losses = losses.to("cpu", non_blocking=True)
         arrived = None
         if self.accelerator.device.type == "cuda":
-            arrived = torch.cuda.Event()
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
         return _Launched(moment.step, list(totals), losses, candidates, arrived)
 
@@ -326,7 +327,12 @@ class Trainer:
         return Model(self.solver, self.reconstructor, self.reconstructor_tokenizer, about)
 
     def _save(self) -> None:
-        state = {"step": self.step, "best": self.best, "monitor": self.monitor.state()}
+        state = {
+            "step": self.step,
+            "stopped": self._stopped,
+            "best": self.best,
+            "monitor": self.monitor.state(),
+        }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
         path = save_checkpoint(self.folder.checkpoints, Trained(self.modules, self.optimisers), state)
@@ -338,7 +344,7 @@ class Trainer:
             self.folder.forget_after(0)
             return
         state = load_checkpoint(found[-1], Trained(self.modules, self.optimisers))
-        self.step, self.best = state["step"], state["best"]
+        self.step, self._stopped, self.best = state["step"], state["stopped"], state["best"]
         self.monitor.restore(state["monitor"])
         if isinstance(self.objective, HardEMThreshold):
             self.objective.state = state["objective"]

@@ -66,9 +66,9 @@ def demo_sql(
     out: Path,
     seed: int = 0,
     tables: int = 120,
-    spuriousness: float = 0.75,
-    epochs: float = 10.0,
-    switch: float = 8.5,
+    spuriousness: float = 0.5,
+    epochs: float = 12.0,
+    switch: float = 10.5,
     report: Report = lambda name, share: None,
 ) -> dict[str, Any]:
     """Run the demo into ``out`` and return the figures of both methods; the page is ``out/report.html``.
