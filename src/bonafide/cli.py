@@ -21,6 +21,7 @@ from bonafide import __version__
 from bonafide.errors import BonafideError, InvalidFileError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.progress import Progress as RichProgress
 
     from bonafide.tasks.sql.sources import TableSource
@@ -311,9 +312,8 @@ def demo_sql_command(
     _tell(Console(), f"Open [bold]{escape(str(out / 'report.html'))}[/bold] and {escape(str(out / 'solutions.html'))}.")
 
 
-@contextmanager
-def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], Callable[[int, int], None]]]:
-    """A progress bar for a search, and what to say when it is interrupted."""
+def _bar(console: Console, what: str, live: str) -> Progress:
+    """A progress bar: what is done, how much of it, live figures, time spent and time left."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -323,14 +323,19 @@ def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], 
         TimeRemainingColumn,
     )
 
+    return Progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(live), TimeElapsedColumn(),
+        TextColumn("· left"), TimeRemainingColumn(), console=console,
+    )  # fmt: skip
+
+
+@contextmanager
+def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], Callable[[int, int], None]]]:
+    """A progress bar for a search, and what to say when it is interrupted."""
     from bonafide.search.run import SearchWorkerDied
 
     console = Console(stderr=True)
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("examples ·"),
-        TextColumn("{task.fields[found]:,} solutions ·"), TimeElapsedColumn(), TextColumn("· left"),
-        TimeRemainingColumn(), console=console,
-    )  # fmt: skip
+    progress = _bar(console, "Searching", "examples · {task.fields[found]:,} solutions ·")
     found = 0
 
     def started(source: TableSource, count: int) -> None:
@@ -362,20 +367,8 @@ def _searching(out: Path) -> Iterator[tuple[Callable[[TableSource, int], None], 
 @contextmanager
 def _training(out: Path) -> Iterator[Callable[[Any], None]]:
     """A progress bar with the live figures of a training run."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     console = Console(stderr=True)
-    progress = Progress(
-        TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps · {task.fields[live]} ·"),
-        TimeElapsedColumn(), TextColumn("· left"), TimeRemainingColumn(), console=console,
-    )  # fmt: skip
+    progress = _bar(console, "Training", "steps · {task.fields[live]} ·")
     bar = progress.add_task("", total=None, live="")
 
     def watch(moment: Any) -> None:
