@@ -26,6 +26,7 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, same_answer, selected_rows
@@ -145,6 +146,7 @@ def whole_train_set(source: Path, worker_counts: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "train"
         import_wikisql(source / "train.jsonl.xz", source / "train.tables.jsonl.xz", data)
+        curve_of_questions(data)
         base = None
         for workers in worker_counts:
             out = Path(folder) / str(workers)
@@ -163,6 +165,18 @@ def whole_train_set(source: Path, worker_counts: list[int]) -> None:
             print(f"whole train set, {workers} worker(s): {spent:.1f} s with start and validation")
             print(f"  speed-up {base / spent:.2f}")
             print(f"  at most {peak:.0f} MiB a process, {size / 1e6:.0f} MB on disk; {json.dumps(counts)}")
+
+
+def curve_of_questions(data: Path) -> None:
+    """Seconds on one core by the number of questions: the first so many of the train set, searched and stored."""
+    lines = (data / "examples.jsonl").read_bytes().splitlines(keepends=True)
+    for count in (5_000, 10_000, 20_000):
+        part = data.parent / f"first-{count}.jsonl"
+        part.write_bytes(b"".join(lines[:count]))
+        start = time.perf_counter()
+        manifest = search_sql(part, data.parent / f"store-{count}", data / "tables.jsonl", cap=None)
+        spent = time.perf_counter() - start
+        print(f"first {count:,} questions: {spent:.1f} s, {manifest['counts']['solutions']:,} solutions")
 
 
 def watch_memory(process: int, peaks: dict[int, int]) -> None:
