@@ -97,7 +97,7 @@ def test_a_setting_that_cannot_be(tmp_path: Path, mine: Path, override: str, mes
 @pytest.mark.parametrize("root", ["", "nowhere"])
 def test_data_that_is_not_there(tmp_path: Path, mine: Path, root: str, refusal: Refusal) -> None:
     said = refusal("train", mine, "--out", tmp_path / "a" / "out", "--set", f"data.root={root}")
-    assert "data.root must be a folder with train/examples.jsonl and tables.jsonl" in said
+    assert "data.root must be a folder with train/examples.jsonl and its contexts" in said
     assert "--set data.root=FOLDER" in said
 
 

@@ -15,7 +15,8 @@ import torch
 
 import bonafide
 from bonafide.errors import BonafideError
-from bonafide.learn.data import Item, load_training_data
+from bonafide.learn.data import load_training_data
+from bonafide.learn.learnable import Item
 from bonafide.learn.saved import Model, load, save_model
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
@@ -48,10 +49,10 @@ def scores(model: Model, items: list[Item]) -> tuple[list[float], list[float]]:
     assert reconstructor is not None
     reconstructor.eval()
     with torch.no_grad():
-        batch = solver.collate([solver.features(each.example.question, each.table, each.solutions) for each in items])
+        batch = solver.collate([solver.features(each.example.question, each.context, each.solutions) for each in items])
         theta = solver.log_prob(solver(batch), batch)
         layouts = [
-            tokenise(rendered(each.solutions, each.table), each.example.question, model.reconstructor_tokenizer)
+            tokenise(rendered(each.solutions, each.context), each.example.question, model.reconstructor_tokenizer)
             for each in items
         ]
         ready = reconstructor.batch(layouts, [np.arange(len(each.solutions)) for each in items])
@@ -64,7 +65,7 @@ def test_a_model_saved_again_gives_the_same_predictions_and_probabilities(
     first = load(run)
     save_model(tmp_path / "copy", first)
     again = load(tmp_path / "copy")
-    asked = [(item.table, item.example.question) for item in items[:10]]
+    asked = [(item.context, item.example.question) for item in items[:10]]
     assert again.predict_all(asked, top=3, beam=4) == first.predict_all(asked, top=3, beam=4)
     assert scores(again, items[:10]) == scores(first, items[:10])
     assert all(map(np.isfinite, scores(first, items[:10])[1]))
@@ -86,13 +87,13 @@ def test_the_model_of_a_run_is_the_one_that_was_trained(
 
 def test_bonafide_load_predicts(run: Path, items: list[Item]) -> None:
     model = bonafide.load(run)
-    predictions = model.predict(items[0].table, items[0].example.question, top=3)
+    predictions = model.predict(items[0].context, items[0].example.question, top=3)
     assert 1 <= len(predictions) <= 3
     confidences = [each.confidence for each in predictions]
     assert confidences == sorted(confidences, reverse=True)
     assert 0 < confidences[0] <= 1
     assert predictions[0].sql.startswith("SELECT")
-    assert bonafide.load(str(run / "model")).predict(items[0].table, items[0].example.question, top=3) == predictions
+    assert bonafide.load(str(run / "model")).predict(items[0].context, items[0].example.question, top=3) == predictions
 
 
 def test_saving_over_a_model_replaces_it_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:

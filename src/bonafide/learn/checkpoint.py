@@ -38,9 +38,14 @@ class Trained:
     optimisers: Mapping[str, torch.optim.Optimizer]
 
 
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is kept."""
+    return folder / f"step-{step:08d}"
+
+
 def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Path:
     """Write a checkpoint for ``state["step"]``; whole or not at all."""
-    target = folder / f"step-{state['step']:08d}"
+    target = checkpoint_path(folder, state["step"])
     part = folder / f".{target.name}.part"
     with explained(folder, "write"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +54,7 @@ def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Pa
         with explained(part, "write"):
             part.mkdir()
         write_tensors(part / "tensors.safetensors", _tensors(trained))
-        data = {**state, "format": FORMAT, "sha256": _sha256(part / "tensors.safetensors")}
+        data = {**state, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
         with write_whole(part / "state.json") as stream:
             stream.write(json.dumps(data, indent=2).encode())
         with explained(target, "write"):
@@ -65,7 +70,7 @@ def load_checkpoint(path: Path, trained: Trained) -> dict[str, Any]:
     state = read_json(path / "state.json")
     if state.get("format") != FORMAT:
         raise BonafideError(f"{path} is a checkpoint of format {state.get('format')!r}; this version reads {FORMAT}.")
-    if _sha256(path / "tensors.safetensors") != state.get("sha256"):
+    if sha256(path / "tensors.safetensors") != state.get("sha256"):
         raise BonafideError(f"{path} is damaged: its tensors do not have the checksum that was written with them.")
     tensors = read_tensors(path / "tensors.safetensors")
     for name, module in trained.modules.items():
@@ -143,6 +148,7 @@ def _restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, T
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The checksum of a file."""
     with explained(path, "read"):
         return hashlib.sha256(path.read_bytes()).hexdigest()

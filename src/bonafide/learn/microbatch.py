@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bonafide.learn import draws
+from bonafide.learn.learnable import Features, SolverBatch, SolverModule
 from bonafide.learn.objective import Moment
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.model import Reconstructor
-from bonafide.tasks.sql.solver import Features, SolverBatch, SqlSolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Prepared:
 
     id: str
     features: Features
-    layout: Layout | None
+    layouts: tuple[Layout, ...]  # its solutions, one layout after the other; none without a reconstructor
     operations: np.ndarray[Any, np.dtype[np.int64]]  # (solutions,)
 
     @property
@@ -41,18 +41,30 @@ class Prepared:
 
         The reconstructor scores all of Z without a gradient and a few solutions at a time, so Z's tokens do not count.
         """
-        layout = 0 if self.layout is None else len(self.layout.context) + 2 * len(self.layout.question)
-        return len(self.features.pieces) + layout + self.size
+        read = sum(len(layout.context) + 2 * len(layout.question) for layout in self.layouts)
+        return self.features.cost + read + self.size
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
     """The models of a run, and how they compute."""
 
-    solver: SqlSolver
+    solver: SolverModule
     reconstructor: Reconstructor | None
     device: torch.device
     autocast: Callable[[], AbstractContextManager[Any]]
+
+    @contextmanager
+    def deciding(self, model: nn.Module) -> Iterator[None]:
+        """Dropout off for a while, by the modules' switches alone: ``eval()`` and ``train()`` take milliseconds."""
+        switched = [module for module in model.modules() if module.training]
+        for module in switched:
+            module.__dict__["training"] = False
+        try:
+            yield
+        finally:
+            for module in switched:
+                module.__dict__["training"] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +161,8 @@ class MicroBatch:
     @cached_property
     def _deciding_scores(self) -> Tensor:
         solver = self._models.solver
-        was_training = solver.training
-        solver.eval()
-        with torch.no_grad(), torch.autocast(self._models.device.type, enabled=False):
-            scores = solver.log_prob(solver(self._batch), self._batch).float()
-        solver.train(was_training)
+        with torch.no_grad(), torch.autocast(self._models.device.type, enabled=False), self._models.deciding(solver):
+            scores: Tensor = solver.log_prob(solver(self._batch), self._batch).float()
         return scores
 
     def solver_training_scores(self) -> Tensor:
@@ -165,18 +174,15 @@ class MicroBatch:
         solver = self._models.solver
         with self._models.autocast():
             output = solver(self._batch)
-        return solver.log_prob(output, self._batch)
+        scores: Tensor = solver.log_prob(output, self._batch)
+        return scores
 
     def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
         """(solutions,): to decide by."""
         reconstructor = self._reconstructor
-        was_training = reconstructor.training
-        reconstructor.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self._models.deciding(reconstructor):
             batch = self._all() if solutions is None else self._only(solutions)
-            scores = reconstructor.log_prob(batch, full_precision=True).float()
-        reconstructor.train(was_training)
-        return scores
+            return reconstructor.log_prob(batch, full_precision=True).float()
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
         """(chosen,): to train on, in the order of ``solutions``."""
@@ -199,21 +205,23 @@ class MicroBatch:
     def _only(self, solutions: Tensor) -> Batch:
         """The reconstructor's batch for these (indices into the flat solutions), for which the device is waited for."""
         flat = solutions.cpu().numpy()
-        starts = np.cumsum([0, *(item.size for item in self._items)])
+        layouts = _layouts(self._items)
+        starts = np.cumsum([0, *(len(layout.composition) for layout in layouts)])
         owner = np.searchsorted(starts, flat, side="right") - 1
-        layouts = _layouts([self._items[each] for each in owner.tolist()])
-        return self._reconstructor.batch(layouts, [np.array([index]) for index in (flat - starts[owner]).tolist()])
+        return self._reconstructor.batch(
+            [layouts[each] for each in owner.tolist()],
+            [np.array([index]) for index in (flat - starts[owner]).tolist()],
+        )
 
 
 def _everything(items: Sequence[Prepared], models: Models) -> Batch:
     assert models.reconstructor is not None, "this objective needs a reconstructor"
-    return models.reconstructor.batch(_layouts(items), [np.arange(item.size) for item in items])
+    layouts = _layouts(items)
+    return models.reconstructor.batch(layouts, [np.arange(len(layout.composition)) for layout in layouts])
 
 
 def _layouts(items: Sequence[Prepared]) -> list[Layout]:
-    layouts = [item.layout for item in items if item.layout is not None]
-    assert len(layouts) == len(items)
-    return layouts
+    return [layout for item in items for layout in item.layouts]
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:

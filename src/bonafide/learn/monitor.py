@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from bonafide import ragged
-from bonafide.learn.data import Item, Split
+from bonafide.learn.data import Dev
+from bonafide.learn.learnable import Item, Learnable
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
-from bonafide.tasks.sql.query import Aggregate, execute, same_answer
-from bonafide.tasks.sql.rendering import rendered_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ class Monitor:
 
     _NAMES = ("selected", "solver", "reconstructor")
 
-    def __init__(self, prepared: Sequence[Prepared], items: Sequence[Item]) -> None:
-        self._items = items
+    def __init__(self, prepared: Sequence[Prepared], items: Sequence[Item], task: Learnable) -> None:
+        self._items, self._task = items, task
         self._chosen = {name: np.full(len(prepared), -1, dtype=np.int64) for name in self._NAMES}
         self._sums = {"entropy": [0.0, 0], "margin": [0.0, 0]}
         self._unread: list[_Seen] = []
@@ -84,15 +83,8 @@ class Monitor:
     def epoch_figures(self) -> dict[str, float]:
         """Figures since the last call; starts the sums anew."""
         self._read()
-        figures: dict[str, float] = {}
-        aggregates, conditions = np.zeros(len(Aggregate)), np.zeros(5)
-        for item, index in zip(self._items, self._chosen["selected"].tolist(), strict=True):
-            if index >= 0:
-                aggregates[item.solutions.aggregate[index]] += 1
-                conditions[int((item.solutions.where[index] >= 0).sum())] += 1
-        seen = max(1.0, aggregates.sum())
-        figures |= {f"selected_{each.name.lower()}": float(aggregates[each] / seen) for each in Aggregate}
-        figures |= {f"selected_{count}_conditions": float(share) for count, share in enumerate(conditions / seen)}
+        selected = zip(self._items, self._chosen["selected"].tolist(), strict=True)
+        figures = self._task.mix([(item.solutions, index) for item, index in selected if index >= 0])
         solver, reconstructor = self._chosen["solver"], self._chosen["reconstructor"]
         both = (solver >= 0) & (reconstructor >= 0)
         if both.any():
@@ -118,29 +110,29 @@ class Monitor:
         self._sums = {name: list(pair) for name, pair in state["sums"].items()}
 
 
-def dev_figures(model: Model, dev: Split, recipe: Recipe, batch: int = 64) -> dict[str, float]:
-    """Execution accuracy of greedy predictions, and the mean log P_φ(q | d, predicted z) of the dev questions."""
-    right = 0
+def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict[str, float]:
+    """How right the greedy predictions are, and the mean log P_φ(q | d, predicted z) of the dev questions."""
+    totals = {"execution": 0.0}
     explained: list[float] = []
     for start in range(0, len(dev.examples), batch):
         part = dev.examples[start : start + batch]
-        tables = [dev.table_of(example) for example in part]
-        predicted = model.predict_all([(table, example.question) for table, example in zip(tables, part, strict=True)])
+        contexts = [dev.context_of(example) for example in part]
+        asked = [(context, example.question) for context, example in zip(contexts, part, strict=True)]
         layouts = []
-        for example, table, found in zip(part, tables, predicted, strict=True):
+        for example, context, found in zip(part, contexts, model.predict_all(asked), strict=True):
             if not found:
                 continue
-            result = execute(found[0].query, table)
-            right += result is not None and same_answer(result, example.answers)
+            for name, score in model.task.scores(found[0], example).items():
+                totals[name] = totals.get(name, 0.0) + score
             if model.reconstructor is not None:
-                shown = rendered_query(found[0].query, table, verbalised=recipe.reconstructor.verbalised)
+                shown = model.task.rendered_prediction(found[0], context, example.question, recipe)
                 layouts.append(tokenise(shown, example.question, model.reconstructor_tokenizer))
         if model.reconstructor is not None and layouts:
             model.reconstructor.eval()
             with torch.no_grad():
                 batch_of_one = model.reconstructor.batch(layouts, [np.zeros(1, dtype=np.int64)] * len(layouts))
                 explained += model.reconstructor.log_prob(batch_of_one, full_precision=True).tolist()
-    figures = {"dev_execution": right / len(dev.examples)}
+    figures = {f"dev_{name}": total / len(dev.examples) for name, total in totals.items()}
     if explained:
         figures["dev_reconstruction"] = float(np.mean(explained))
     return figures

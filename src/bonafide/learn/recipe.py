@@ -16,13 +16,15 @@ from typing import Any, get_type_hints
 
 from bonafide.errors import BonafideError
 from bonafide.files import open_bytes
+from bonafide.learn.learnable import learnable
 from bonafide.learn.methods import build_objective
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What is learned from: folders with ``examples.jsonl`` and ``tables.jsonl`` under ``root``."""
+    """What is learned from: folders with ``examples.jsonl`` and its contexts under ``root``."""
 
+    task: str = "sql"
     root: str = ""
     train: str = "train"
     dev: str = "dev"
@@ -31,14 +33,6 @@ class Data:
     max_solutions: int = 2000  # solutions of an example that are used; more are sampled once, and reported
     dev_examples: int = 0  # dev examples that are decoded at each evaluation; 0: all
     workers: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageOptions:
-    """The query language of a search that the run makes itself."""
-
-    aggregates: str = "untyped"
-    max_conditions: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,7 @@ class Recipe:
     """Everything that a training run depends on."""
 
     data: Data = field(default_factory=Data)
-    language: LanguageOptions = field(default_factory=LanguageOptions)
+    language: Any = None  # the task's own options: what is searched, where the run searches itself
     solver: SolverOptions = field(default_factory=SolverOptions)
     reconstructor: ReconstructorOptions = field(default_factory=ReconstructorOptions)
     objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
@@ -157,12 +151,16 @@ def recipe_from(values: dict[str, Any], source: str) -> Recipe:
     sections = {}
     known = {each.name: each for each in fields(Recipe)}
     hints = get_type_hints(Recipe)
+    data = values.get("data", {})
+    task = data.get("task", "sql") if isinstance(data, dict) else "sql"
+    hints["language"] = learnable(task).language_options
     for section, content in values.items():
         if section not in known:
             raise BonafideError(f"{source}: there is no section [{section}]{_nearest(section, list(known))}.")
         if not isinstance(content, dict):
             raise BonafideError(f"{source}: [{section}] must be a section with keys, found {content!r}.")
         sections[section] = _section(hints[section], section, content, source)
+    sections.setdefault("language", hints["language"]())
     recipe = Recipe(**sections)
     _check(recipe, source)
     return recipe

@@ -6,7 +6,8 @@ runs/a/
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
   selections.jsonl    one line an evaluation: which solution trained the solver, for each example
-  checkpoints/        to go on from
+  checkpoints/        to go on from: the last, and the best
+  tensorboard/        the metrics as curves, where TensorBoard is installed
   model/              the best model: bonafide.load("runs/a")
   solutions/          the solution store, where the run made it
 """
@@ -131,12 +132,11 @@ class RunFolder:
     def finish(self, best: dict[str, Any], data: dict[str, Any]) -> None:
         """Write the page that a person reads."""
         write_json(self.path / "result.json", {"best": best, "data": data})
-        method = self.recipe.objective.method
+        method, task = self.recipe.objective.method, self.recipe.data.task
         lines = [
             f"# A bonafide run: {method}",
             "",
-            f"Trained on {data['used']:,} examples with {data['solutions']:,} solutions "
-            f"({data['language']['aggregates']} language).",
+            f"Trained on {data['used']:,} examples with {data['solutions']:,} solutions (task {task}).",
         ]
         if data["gold"]:
             lines.append("**Trained on gold solutions**: the upper bound, not a result of learning from answers.")
@@ -144,7 +144,8 @@ class RunFolder:
             lines.append(f"{data['capped']:,} solution sets were sampled down to {self.recipe.data.max_solutions:,}.")
         lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in best.items()]
-        lines += ["", f'Ask it: `bonafide predict {self.path.name} --table your.csv "your question"`', ""]
+        context = {"sql": "--table your.csv", "discrete": "--passage your.txt", "reading": "--document your.txt"}[task]
+        lines += ["", f'Ask it: `bonafide predict {self.path.name} {context} "your question"`', ""]
         with write_whole(self.path / "README.md") as stream:
             stream.write("\n".join(lines).encode())
 

@@ -10,7 +10,6 @@ model/
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,76 +20,40 @@ import torch
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.examples import Answer
 from bonafide.files import explained, read_json, write_json
-from bonafide.learn.checkpoint import read_tensors, replace_folder, write_tensors
+from bonafide.learn.checkpoint import read_tensors, replace_folder, sha256, write_tensors
+from bonafide.learn.learnable import Learnable, SolverModule, learnable
 from bonafide.pretrained import checkpoint_errors
 from bonafide.reconstruct.model import Reconstructor
-from bonafide.tasks.sql.query import Query, execute
-from bonafide.tasks.sql.solver import SqlSolver
-from bonafide.tasks.sql.tables import Table
 
 FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """A query that answers a question, what it returns, and how likely the solver finds it."""
-
-    query: Query
-    sql: str
-    parameters: list[str | float]
-    answer: list[Answer] | None
-    log_probability: float
-
-    @property
-    def confidence(self) -> float:
-        """P_θ(z | d, q)."""
-        return math.exp(self.log_probability)
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A trained solver, and the reconstructor that taught it where there is one."""
 
-    solver: SqlSolver
+    solver: SolverModule
     reconstructor: Reconstructor | None
     reconstructor_tokenizer: Any
     about: dict[str, Any]
 
+    @property
+    def task(self) -> Learnable:
+        """What it was trained for."""
+        return learnable(self.about["recipe"]["data"].get("task", "sql"))
+
     def predict(
-        self, table: Table, question: str, top: int = 5, beam: int = 8, execution_guided: bool = False
-    ) -> list[Prediction]:
-        """The most likely queries for a question, best first."""
-        return self.predict_all([(table, question)], top, beam, execution_guided)[0]
+        self, context: Any, question: str, top: int = 5, beam: int = 8, execution_guided: bool = False
+    ) -> list[Any]:
+        """The most likely solutions of a question about a table or a text, best first."""
+        return self.predict_all([(context, question)], top, beam, execution_guided)[0]
 
     def predict_all(
-        self, asked: Sequence[tuple[Table, str]], top: int = 1, beam: int = 1, execution_guided: bool = False
-    ) -> list[list[Prediction]]:
+        self, asked: Sequence[tuple[Any, str]], top: int = 1, beam: int = 1, execution_guided: bool = False
+    ) -> list[list[Any]]:
         """The same for many questions, in one batch."""
-        solver = self.solver
-        device = next(solver.parameters()).device
-        batch = solver.collate([solver.features(question, table, None) for table, question in asked]).to(device)
-        solver.eval()
-        with torch.no_grad():
-            output = solver(batch)
-            decoded = solver.decode(
-                output,
-                batch,
-                [table for table, _ in asked],
-                beam=max(beam, top),
-                execution_guided=execution_guided,
-            )
-        return [
-            [_prediction(query, score, table) for query, score in queries[:top]]
-            for (table, _), queries in zip(asked, decoded, strict=True)
-        ]
-
-
-def _prediction(query: Query, score: float, table: Table) -> Prediction:
-    sql, parameters = query.to_sql(table)
-    result = execute(query, table)
-    return Prediction(query, sql, parameters, None if result is None else list(result), score)
+        return self.task.predict(self.solver, asked, top, beam, execution_guided)
 
 
 def save_model(folder: Path, model: Model) -> None:
@@ -112,6 +75,7 @@ def save_model(folder: Path, model: Model) -> None:
                 write_tensors(part / "reconstructor.safetensors", model.reconstructor.state_dict())
                 _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
                 about["reconstructor"] = model.reconstructor.config()
+            about["sha256"] = {path.name: sha256(path) for path in sorted(part.glob("*.safetensors"))}
             write_json(part / "model.json", about)
             replace_folder(part, folder)
     except BaseException:
@@ -144,7 +108,11 @@ def load(run: Path | str, device: str | torch.device = "cpu") -> Model:
     for key in ("solver", "recipe"):
         if key not in about:
             raise BonafideError(f"{folder / 'model.json'} does not say what {key} the model has: it may be damaged.")
-    solver = SqlSolver.from_config(about["solver"], folder / "solver-tokenizer")
+    for name, expected in about.get("sha256", {}).items():
+        if sha256(folder / name) != expected:
+            raise BonafideError(f"{folder / name} is damaged or cut short: its checksum is another.")
+    task = learnable(about["recipe"]["data"].get("task", "sql"))
+    solver = task.load_solver(about["solver"], folder / "solver-tokenizer")
     _load_weights(solver, folder / "solver.safetensors")
     reconstructor, tokenizer = None, None
     if "reconstructor" in about:

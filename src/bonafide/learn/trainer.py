@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
@@ -24,9 +23,17 @@ from torch import Tensor, nn
 from bonafide import ragged
 from bonafide.errors import BonafideError
 from bonafide.learn import draws
-from bonafide.learn.checkpoint import Trained, checkpoints, keep_only, load_checkpoint, save_checkpoint
-from bonafide.learn.data import TrainingData, load_training_data, texts_of
+from bonafide.learn.checkpoint import (
+    Trained,
+    checkpoint_path,
+    checkpoints,
+    keep_only,
+    load_checkpoint,
+    save_checkpoint,
+)
+from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
+from bonafide.learn.learnable import SolverModule, learnable
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, MicroBatch, Models, Prepared
 from bonafide.learn.monitor import Monitor, dev_figures
@@ -34,11 +41,10 @@ from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, save_model
+from bonafide.learn.track import Board
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.denoise import Denoising
-from bonafide.reconstruct.layout import tokenise
-from bonafide.tasks.sql.rendering import rendered
-from bonafide.tasks.sql.solver import SolverSpec, SqlSolver, build_sql_solver
+from bonafide.reconstruct.layout import Layout, tokenise
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, data: TrainingData, folder: RunFolder, watcher: Watcher | None = None) -> None:
         self.recipe, self.data, self.folder, self._watcher = recipe, data, folder, watcher
+        self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
         self.accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision))
         if self.accelerator.device.type == "cuda":
@@ -90,7 +97,7 @@ class Trainer:
         self._prepare()
         total = math.ceil(recipe.train.epochs * self.steps_per_epoch)
         self.steps = max(1, total)
-        self.monitor = Monitor(self.items, data.items)
+        self.monitor = Monitor(self.items, data.items, self.task)
         self.best: dict[str, Any] = {}
         self.step = 0
         self._stopped = False
@@ -103,22 +110,8 @@ class Trainer:
 
     def _build_models(self) -> None:
         recipe = self.recipe
-        texts = texts_of(self.data.items)
-        solver = recipe.solver
-        self.solver: SqlSolver = build_sql_solver(
-            SolverSpec(
-                encoder=solver.encoder,
-                layers=solver.layers,
-                width=solver.width,
-                heads=solver.heads,
-                head_width=solver.head_width,
-                dropout=solver.dropout,
-                averaged=solver.averaged,
-                language=self.data.language,
-            ),
-            texts=texts,
-            seed=recipe.train.seed,
-        )
+        texts = self.task.texts(self.data.items)
+        self.solver: SolverModule = self.task.build_solver(recipe, self.data.store, texts)
         self.reconstructor, self.reconstructor_tokenizer = None, None
         if self.objective.needs_reconstructor:
             options = recipe.reconstructor
@@ -157,17 +150,20 @@ class Trainer:
         """Tokenise every example once."""
         self.items: list[Prepared] = []
         for item in self.data.items:
-            layout = None
-            if self.reconstructor is not None and self.reconstructor_tokenizer is not None:
-                shown = rendered(item.solutions, item.table, verbalised=self.recipe.reconstructor.verbalised)
-                layout = tokenise(shown, item.example.question, self.reconstructor_tokenizer)
-            operations = (item.solutions.where >= 0).sum(axis=1) + (item.solutions.aggregate > 0)
-            features = self.solver.features(item.example.question, item.table, item.solutions)
-            self.items.append(Prepared(item.example.id, features, layout, operations.astype(np.int64)))
+            layouts: tuple[Layout, ...] = ()
+            if self.reconstructor_tokenizer is not None:
+                layouts = tuple(
+                    tokenise(shown, item.example.question, self.reconstructor_tokenizer)
+                    for shown in self.task.rendered(item, self.recipe)
+                )
+            operations = self.task.operations(item.solutions)
+            features = self.solver.features(item.example.question, item.context, item.solutions)
+            self.items.append(Prepared(item.example.id, features, layouts, operations))
 
     def run(self) -> None:
         """Train to the end, from the start or from the last checkpoint."""
         self._restore()
+        self._board = Board(self.folder.path / "tensorboard", self.step)
         started, done_before = time.perf_counter(), self.step
         allowed: list[bool] | None = None
         launched: _Launched | None = None
@@ -188,12 +184,17 @@ class Trainer:
                 launched = None
             if evaluates:
                 if self._evaluate() and self.step < self.steps:
-                    self.folder.log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
+                    self._log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
                     self._stopped = True
                     self._save()
             elif saves:
                 self._save()
+        self._board.close()
         self.folder.finish(self.best, self.data.report)
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        self.folder.log(entry)
+        self._board.log(entry)
 
     def _report(self, launched: _Launched, steps_per_second: float) -> None:
         """Log a step. On a GPU this is done when the next step is on its way, so that the GPU never waits for it."""
@@ -207,7 +208,7 @@ class Trainer:
         figures["examples_per_second"] = steps_per_second * self.recipe.train.batch
         step = launched.step + 1
         if step % self.recipe.train.log_every == 0 or step == self.steps:
-            self.folder.log({"step": step, "epoch": step / self.steps_per_epoch, **figures})
+            self._log({"step": step, "epoch": step / self.steps_per_epoch, **figures})
         if self._watcher is not None:
             self._watcher(Progress(step, self.steps, figures))
 
@@ -298,7 +299,7 @@ class Trainer:
             best.append(scores[ragged.argmax(scores, batch.offsets)])
         sizes = torch.tensor([item.size for item in self.items])
         used = self.objective.prepare(torch.cat(best).cpu(), sizes, moment.epoch)
-        self.folder.log({"step": self.step, "used_by_threshold": float(used.float().mean())})
+        self._log({"step": self.step, "used_by_threshold": float(used.float().mean())})
         return [bool(each) for each in used]
 
     def _evaluate(self) -> bool:
@@ -310,7 +311,7 @@ class Trainer:
             figures |= dev_figures(model, self.data.dev, self.recipe)
         for module in self.modules.values():
             module.train()
-        self.folder.log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
+        self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
         key = {"execution": "dev_execution", "reconstruction": "dev_reconstruction"}.get(self.recipe.train.select_by)
@@ -336,7 +337,8 @@ class Trainer:
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
         path = save_checkpoint(self.folder.checkpoints, Trained(self.modules, self.optimisers), state)
-        keep_only(self.folder.checkpoints, {path})
+        best = checkpoint_path(self.folder.checkpoints, self.best.get("step", self.step))
+        keep_only(self.folder.checkpoints, {path, best})
 
     def _restore(self) -> None:
         found = checkpoints(self.folder.checkpoints)
@@ -360,7 +362,7 @@ class Trainer:
         )
 
 
-def _solver_optimiser(solver: SqlSolver, recipe: Recipe, fused: bool) -> torch.optim.Optimizer:
+def _solver_optimiser(solver: SolverModule, recipe: Recipe, fused: bool) -> torch.optim.Optimizer:
     encoder = {id(parameter) for parameter in solver.encoder.parameters()}
     groups = [
         {

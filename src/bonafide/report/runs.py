@@ -21,7 +21,8 @@ from bonafide.evaluate.selection import Selection, rank_of_gold, selection
 from bonafide.evaluate.sql import Outcome, SqlPrediction, judge_all, total
 from bonafide.examples import Example, Gold, open_examples, read_gold
 from bonafide.files import read_json
-from bonafide.learn.data import Item, load_training_data, thinned
+from bonafide.learn.data import load_training_data, thinned
+from bonafide.learn.learnable import Item
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
@@ -120,7 +121,8 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
 def _place_of_gold(item: Item, known: dict[str, Gold]) -> int | None:
     if item.example.id not in known:
         return None
-    return item.solutions.index_of(parse_query(known[item.example.id].solution, item.table))
+    solutions: QuerySet = item.solutions
+    return solutions.index_of(parse_query(known[item.example.id].solution, item.context))
 
 
 def _predict(
@@ -150,9 +152,9 @@ def _predict(
 
 def _ranked(model: Model, example: Example, table: Table) -> tuple[QuerySet, Scores, Scores | None]:
     """The example's solution set in the solver's language, and every solution's score under θ and φ."""
-    solutions = search(example.question, example.answers, table, model.solver.spec.language, cap=_MOST, seed=example.id)
+    solutions = search(example.question, example.values, table, model.solver.spec.language, cap=_MOST, seed=example.id)
     if len(solutions) > _MOST:
-        solutions = thinned(solutions, _MOST, example.id, 0)
+        solutions = thinned(model.task, solutions, _MOST, example.id, 0)
     if not len(solutions):
         return solutions, np.zeros(0), None if model.reconstructor is None else np.zeros(0)
     solver = model.solver

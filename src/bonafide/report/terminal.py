@@ -18,7 +18,7 @@ from bonafide.tasks.sql.query import selected_rows
 from bonafide.tasks.sql.tables import Table
 
 if TYPE_CHECKING:
-    from bonafide.learn.saved import Prediction
+    from bonafide.learn.sql import SqlAnswer
 
 _SHOWN_PROBLEMS = 20
 _CONTROL = {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -188,7 +188,7 @@ def evaluation_table(figures: dict[str, Any]) -> Grid:
     return grid
 
 
-def predictions_table(question: str, table: Table, predictions: Sequence[Prediction]) -> Group:
+def predictions_table(question: str, table: Table, predictions: Sequence[SqlAnswer]) -> Group:
     """The queries that a model proposes for a question, best first, with what each returns."""
     grid = Grid(title=_plain(question), title_justify="left")
     for name in ("confidence", "answer", "SQL", "rows"):

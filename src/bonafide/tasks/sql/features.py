@@ -82,6 +82,11 @@ class Features:
     cut: Cut
 
     @property
+    def cost(self) -> int:
+        """How many pieces are read."""
+        return len(self.pieces)
+
+    @property
     def unreachable(self) -> int:
         """How many solutions the solver cannot produce."""
         return int((~self.reachable).sum())

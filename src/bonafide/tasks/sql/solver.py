@@ -16,29 +16,55 @@ solver proposes may select nothing, unless decoding is guided by execution (``de
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from bonafide.encoders import Encoder, Scratch, empty_encoder, load_encoder, load_tokenizer, scratch_encoder
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql.decoding import decode
-from bonafide.tasks.sql.encoder import (
-    Encoder,
-    SolverSpec,
-    empty_encoder,
-    load_encoder,
-    load_tokenizer,
-    scratch_encoder,
-)
 from bonafide.tasks.sql.features import Features, Integers, SolverBatch, collate, make_features, special_pieces
+from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Query
 from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.slots import Slots, SolverOutput, averaged_log_prob, log_prob
 from bonafide.tasks.sql.tables import Table
 
 __all__ = ["Features", "SolverBatch", "SolverOutput", "SolverSpec", "SqlSolver", "build_sql_solver"]
+
+
+@dataclass(frozen=True, slots=True)
+class SolverSpec:
+    """What a SQL solver is built from.
+
+    ``encoder`` is a hub name, a folder, ``minilm``, or ``scratch``: an encoder of ``layers`` layers, ``width`` wide
+    with ``heads`` heads, that reads up to ``positions`` pieces out of a ``vocabulary``. ``head_width`` and ``dropout``
+    are those of the slots; ``averaged`` scores solutions as the released code does
+    (:func:`~bonafide.tasks.sql.slots.averaged_log_prob`).
+    """
+
+    encoder: str = "minilm"
+    layers: int = 2
+    width: int = 64
+    heads: int = 4
+    vocabulary: int = 4000
+    positions: int = 256
+    head_width: int = 128
+    dropout: float = 0.1
+    averaged: bool = False
+    language: Language = field(default_factory=Language)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the configuration file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> SolverSpec:
+        """Back from it."""
+        return cls(**{**data, "language": Language(**data["language"])})
 
 
 class SqlSolver(nn.Module):
@@ -108,5 +134,6 @@ def build_sql_solver(spec: SolverSpec, texts: Iterable[str] | None = None, seed:
                     "A solver with a scratch encoder makes its vocabulary from texts: "
                     "build_sql_solver(spec, texts=[…questions and column names…])."
                 )
-            return SqlSolver(spec, *scratch_encoder(spec, texts))
+            scratch = Scratch(spec.layers, spec.width, spec.heads, spec.vocabulary, spec.positions, spec.dropout)
+            return SqlSolver(spec, *scratch_encoder(scratch, texts))
         return SqlSolver(spec, *load_encoder(spec.encoder))

@@ -1,4 +1,4 @@
-"""The encoder under the SQL solver: a pretrained one, or a small one from scratch with its own tokenizer.
+"""The encoder under a solver: a pretrained one, or a small one from scratch with its own tokenizer.
 
 Any Hugging Face encoder with a fast tokenizer serves (BERT, RoBERTa, ELECTRA, DistilBERT, DeBERTa, …; of an
 encoder–decoder such as BART the encoder is taken). The small one is for tests and the demo: a BERT of a few narrow
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertM
 
 from bonafide.errors import BonafideError
 from bonafide.pretrained import checkpoint_errors, resolve_checkpoint
-from bonafide.tasks.sql.language import Language
 
 _SPECIAL = {
     "pad_token": "[PAD]",
@@ -34,34 +33,15 @@ _POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "longformer", "data
 
 
 @dataclass(frozen=True, slots=True)
-class SolverSpec:
-    """What a SQL solver is built from.
+class Scratch:
+    """A small encoder to be made: ``layers`` layers, ``width`` wide with ``heads`` heads, for ``positions`` pieces."""
 
-    ``encoder`` is a hub name, a folder, ``minilm``, or ``scratch``: an encoder of ``layers`` layers, ``width`` wide
-    with ``heads`` heads, that reads up to ``positions`` pieces out of a ``vocabulary``. ``head_width`` and ``dropout``
-    are those of the slots; ``averaged`` scores solutions as the released code does
-    (:func:`~bonafide.tasks.sql.slots.averaged_log_prob`).
-    """
-
-    encoder: str = "minilm"
     layers: int = 2
     width: int = 64
     heads: int = 4
     vocabulary: int = 4000
     positions: int = 256
-    head_width: int = 128
     dropout: float = 0.1
-    averaged: bool = False
-    language: Language = field(default_factory=Language)
-
-    def to_json(self) -> dict[str, Any]:
-        """For the configuration file."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> SolverSpec:
-        """Back from it."""
-        return cls(**{**data, "language": Language(**data["language"])})
 
 
 class Encoder(nn.Module):
@@ -96,7 +76,7 @@ class Encoder(nn.Module):
         return positions - (1 + (self.config.pad_token_id or 0)) * after_padding
 
     def forward(self, pieces: Tensor, counts: Tensor, question_pieces: Tensor) -> Tensor:
-        """(examples, pieces, width); the segment of headers is 1 where the encoder has segments."""
+        """(examples, pieces, width); what follows the question is segment 1 where the encoder has segments."""
         place = torch.arange(pieces.shape[1], device=pieces.device)
         mask = place < counts[:, None]
         arguments: dict[str, Tensor] = {}
@@ -131,7 +111,7 @@ def empty_encoder(config: dict[str, Any]) -> Encoder:
     return Encoder(model.from_config(AutoConfig.for_model(config["model_type"], **options), dtype=torch.float32))
 
 
-def scratch_encoder(spec: SolverSpec, texts: Iterable[str]) -> tuple[Encoder, Any]:
+def scratch_encoder(spec: Scratch, texts: Iterable[str]) -> tuple[Encoder, Any]:
     """A small BERT with random weights, and a tokenizer whose words are those of ``texts``."""
     tokenizer = train_tokenizer(texts, spec.vocabulary)
     config = BertConfig(

@@ -1,0 +1,216 @@
+"""What a task must say to be learned, on one page: trainer, objectives and saved models know nothing else of it.
+
+A task's search is in ``tasks/task.py``; here is the rest: where its examples and contexts are read, its solver, how its
+solutions are shown to the reconstructor, and when an answer is right. One file a task implements it: ``learn/sql.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from bonafide.errors import BonafideError
+from bonafide.examples import Example, ExampleFile, Gold
+from bonafide.rendering import RenderedSet
+from bonafide.search.run import Progress
+from bonafide.solutions import SolutionSet, SolutionStore
+
+if TYPE_CHECKING:
+    from bonafide.learn.recipe import Recipe
+
+Started = Callable[[Any, int], None]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A training example: its context, and the solutions that may train on it."""
+
+    example: Example
+    context: Any
+    solutions: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The examples of a folder, and where their contexts are found."""
+
+    file: ExampleFile
+    context_of: Callable[[Example], Any]
+
+
+class Features(Protocol):
+    """What a solver reads of an example, tokenised once."""
+
+    @property
+    def cost(self) -> int:
+        """How many pieces are read, for the token budget."""
+        ...
+
+
+class SolverBatch(Protocol):
+    """Some examples as tensors."""
+
+    @property
+    def offsets(self) -> Tensor:
+        """(examples + 1,): the solutions of each example."""
+        ...
+
+    def to(self, device: Any, non_blocking: bool = False) -> Self:
+        """The same on a device."""
+        ...
+
+    def pin_memory(self) -> Self:
+        """The same in memory that a GPU can copy from at once."""
+        ...
+
+
+class Prediction(Protocol):
+    """A solution that a solver proposes, and what it returns."""
+
+    @property
+    def solution(self) -> Any:
+        """The task's own solution."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The solution as a person reads it."""
+        ...
+
+    @property
+    def answer(self) -> Any:
+        """What it returns; None where it returns nothing."""
+        ...
+
+    @property
+    def log_probability(self) -> float:
+        """log P_θ(z | d, q)."""
+        ...
+
+    @property
+    def confidence(self) -> float:
+        """P_θ(z | d, q)."""
+        ...
+
+
+class Solver(Protocol):
+    """P_θ: a torch module that scores all solutions of an example from one pass."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """As transformers writes it."""
+        ...
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The part that has the encoder's learning rate."""
+        ...
+
+    def features(self, question: str, context: Any, solutions: Any = None) -> Any:
+        """What is read of an example; ``solutions`` are those to score."""
+        ...
+
+    def collate(self, features: Sequence[Any]) -> Any:
+        """A :class:`SolverBatch` on the CPU."""
+        ...
+
+    def log_prob(self, output: Any, batch: Any) -> Tensor:
+        """(solutions,): log P(z | d, q) from the output of a forward pass; −inf where z cannot be produced."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """What is needed to make it again, besides the weights and the tokenizer, as JSON."""
+        ...
+
+
+SolverModule = Any  # a torch module that is a Solver: Python has no type for both
+
+
+class Learnable(Protocol):
+    """The learning half of a task."""
+
+    @property
+    def name(self) -> str:
+        """As in ``data.task`` of a recipe."""
+        ...
+
+    @property
+    def language_options(self) -> type:
+        """The dataclass of a recipe's ``[language]`` section."""
+        ...
+
+    def open_split(self, folder: Path) -> Split:
+        """The examples of a folder, validated, with their contexts."""
+        ...
+
+    def open_store(self, folder: Path) -> SolutionStore[Any]:
+        """A store of this task's solution sets."""
+        ...
+
+    def search(
+        self, recipe: Recipe, file: ExampleFile, out: Path, progress: Progress | None, started: Started | None
+    ) -> None:
+        """Search the examples into a store at ``out``, as the recipe says."""
+        ...
+
+    def gold_set(self, gold: Gold, example: Example, context: Any, recipe: Recipe) -> SolutionSet:
+        """The set that holds gold alone; empty where the solver's language has no room for it."""
+        ...
+
+    def picked(self, solutions: Any, kept: Integers) -> SolutionSet:
+        """Some of a set's solutions, by place; its ``size`` stays, and it is no longer complete."""
+        ...
+
+    def operations(self, solutions: Any) -> Integers:
+        """(solutions,): how many operations each has."""
+        ...
+
+    def mix(self, chosen: Sequence[tuple[Any, int]]) -> dict[str, float]:
+        """Shares of operations among chosen solutions, each given as a set and a place in it."""
+        ...
+
+    def texts(self, items: Sequence[Item]) -> list[str]:
+        """What a vocabulary is made from."""
+        ...
+
+    def build_solver(self, recipe: Recipe, store: dict[str, Any], texts: Sequence[str]) -> SolverModule:
+        """A new solver; ``store`` are the options of the solution store."""
+        ...
+
+    def load_solver(self, config: dict[str, Any], tokenizer: Path) -> SolverModule:
+        """The solver of a saved configuration, its weights yet to be loaded."""
+        ...
+
+    def rendered(self, item: Item, recipe: Recipe) -> list[RenderedSet]:
+        """The item's solutions for the reconstructor: one or several sets, in the order of the solutions."""
+        ...
+
+    def predict(
+        self, solver: Any, asked: Sequence[tuple[Any, str]], top: int, beam: int, execution_guided: bool
+    ) -> list[list[Any]]:
+        """For each (context, question), the most likely :class:`Prediction` s, best first."""
+        ...
+
+    def rendered_prediction(self, prediction: Any, context: Any, question: str, recipe: Recipe) -> RenderedSet:
+        """A predicted solution for the reconstructor: a set of one."""
+        ...
+
+    def scores(self, prediction: Any, example: Example) -> dict[str, float]:
+        """How right an answer is: ``execution`` (0 or 1), and what else the task measures."""
+        ...
+
+
+def learnable(name: str) -> Learnable:
+    """The learning half of the task of this name."""
+    if name == "sql":
+        from bonafide.learn.sql import SqlLearning
+
+        return SqlLearning()
+    raise BonafideError(f"data.task is {name!r}: expected sql.")
