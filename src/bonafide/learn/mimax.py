@@ -23,7 +23,7 @@ import torch
 
 from bonafide import ragged
 from bonafide.learn.hard_em import HardEM
-from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution, chosen_loss
+from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution, chosen_loss, scores_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,17 @@ class Mimax:
         """Draw z′ for the reconstructor and choose z″ for the solver."""
         if self.switched(moment):
             return HardEM().step(batch, moment)
-        solver = batch.solver_scores()
-        drawn = [
-            ragged.sample(solver, batch.offsets, batch.uniform(f"z-prime-{number}")) for number in range(self.samples)
-        ]
-        drawn = [each[each >= 0] for each in drawn]
+        # The longest job first: while a GPU scores all of Z, the CPU queues the many small ones that follow.
         reconstructor = batch.reconstructor_scores()
-        loss = -batch.reconstructor_training_scores(torch.cat(drawn)).sum() / self.samples
+        solver = batch.solver_scores()
+        if not len(solver):
+            return HardEM().step(batch, moment)
+        drawn = torch.cat(
+            [ragged.sample(solver, batch.offsets, batch.uniform(f"z-prime-{n}")) for n in range(self.samples)]
+        )
+        possible = scores_of(solver, drawn) > IMPOSSIBLE  # masked, not left out: that would wait for the device
+        explained = batch.reconstructor_training_scores(drawn.clamp(min=0))
+        loss = -torch.where(possible, explained, 0.0).sum() / self.samples
         score = reconstructor - self.simplicity * batch.operations
         if self.solver_weight:
             score = score + self.solver_weight * solver

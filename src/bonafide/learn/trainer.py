@@ -10,6 +10,7 @@ Devices, mixed precision and gradient scaling are accelerate's.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,9 @@ class Trainer:
         self.recipe, self.data, self.folder, self._watcher = recipe, data, folder, watcher
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
+        os.environ.setdefault(
+            "CUDA_SCALE_LAUNCH_QUEUES", "4x"
+        )  # a step is thousands of launches: queue more than 1,024
         self.accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision))
         if self.accelerator.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32: scores that decide stay well above bf16
@@ -315,9 +319,10 @@ class Trainer:
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
         key = {"execution": "dev_execution", "reconstruction": "dev_reconstruction"}.get(self.recipe.train.select_by)
-        figure = figures.get(key, float(self.step)) if key else float(self.step)
+        known = key is not None and key in figures  # without dev examples or a reconstructor, the last is the best
+        figure = figures[key] if key is not None and known else float(self.step)
         if not self.best or figure >= self.best["figure"]:
-            self.best = {"figure": figure, "by": key or "last step", "step": self.step, **figures}
+            self.best = {"figure": figure, "by": key if known else "last step", "step": self.step, **figures}
             save_model(self.folder.path / "model", model)
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
         self._save()

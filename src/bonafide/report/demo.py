@@ -1,4 +1,7 @@
-"""The demo: synthetic tables, every query that reaches each answer, two ways of learning, and a page to look at."""
+"""The demos: data that bonafide makes, every solution that reaches each answer, ways of learning side by side, a page.
+
+What a task's demo is made of is in a file of its own (``demo_sql.py``); here is what all of them do.
+"""
 
 from __future__ import annotations
 
@@ -7,129 +10,104 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bonafide.errors import BonafideError
-from bonafide.examples import open_examples, read_gold
 from bonafide.files import write_whole
 from bonafide.learn.saved import load
-from bonafide.report.learning import Learned, choose_examples, write_learning_page
-from bonafide.report.runs import evaluate_run, selections_over_time
-from bonafide.search.sql import search_sql
-from bonafide.synth.sql import write_benchmark
-from bonafide.tasks.sql.sources import open_tables
+from bonafide.report.learning import Learned, Shown, Words, write_learning_page
 
 Report = Callable[[str, float], None]
 """Told the name of a part and how much of it is done, 0 to 1."""
 
-_RECIPE = """
-[data]
-root = "{root}"
-solutions = "{solutions}"
-max_solutions = 40
-dev_examples = 120
 
-[solver]
-encoder = "scratch"
-layers = 2
-width = 96
-heads = 4
+class Files(Protocol):
+    """A split on disk."""
 
-[reconstructor]
-kind = "t-scratch"
-layers = 1
-width = 96
-heads = 4
-
-[objective]
-method = "{method}"
-
-[objective.options]
-{options}
-
-[train]
-epochs = {epochs}
-batch = 16
-encoder_rate = 1e-3
-head_rate = 1e-3
-reconstructor_rate = 2e-3
-seed = {seed}
-select_by = "last"
-checkpoint_every = 100000
-"""
-_METHODS = {"HardEM": ("hard-em", ""), "MIMAX": ("mimax", "switch = {switch}")}
+    @property
+    def examples(self) -> Path: ...  # noqa: D102
+    @property
+    def gold(self) -> Path: ...  # noqa: D102
 
 
-def demo_sql(
-    out: Path,
-    seed: int = 0,
-    tables: int = 120,
-    spuriousness: float = 0.5,
-    epochs: float = 12.0,
-    switch: float = 10.5,
-    report: Report = lambda name, share: None,
-) -> dict[str, Any]:
-    """Run the demo into ``out`` and return the figures of both methods; the page is ``out/report.html``.
+class Demo(Protocol):
+    """One task's demo."""
 
-    The two methods train side by side, one core each, from the same answers.
+    @property
+    def words(self) -> Words:
+        """How it speaks on the page."""
+        ...
+
+    @property
+    def methods(self) -> Mapping[str, str]:
+        """By name, the recipe of each; the last has a reconstructor, which judges on the page."""
+        ...
+
+    def write(self, root: Path, seed: int) -> tuple[Files, Files]:
+        """Write train and dev under ``root``."""
+        ...
+
+    def search(self, examples: Path, store: Path, progress: Callable[[float], None]) -> None:
+        """Every solution of the train examples."""
+        ...
+
+    def learned(self, name: str, run: Path, train: Files, dev: Files) -> Learned:
+        """A run, judged on dev."""
+        ...
+
+    def shown(self, methods: Sequence[Learned], dev: Files) -> list[Shown]:
+        """Ten examples for the page."""
+        ...
+
+    def about(self, seed: int, train: Files, dev: Files) -> str:
+        """What was learned from, and measured on."""
+        ...
+
+
+def run_demo(
+    demo: Demo, out: Path, seed: int = 0, report: Report = lambda name, share: None
+) -> dict[str, dict[str, float]]:
+    """Run a demo into ``out`` and return the figures of its methods; the page is ``out/report.html``.
+
+    The methods train side by side, one core each, from the same answers.
     """
     if (out / "data").exists():
         raise BonafideError(f"{out} already holds a demo. Delete it, or name another folder.")
-    domains = ("orders",)  # one domain, so that a small model learns enough of it within minutes
-    train = write_benchmark(out / "data/train", seed, tables, 12, spuriousness, domains=domains)
-    dev = write_benchmark(out / "data/dev", seed, tables // 4, 12, spuriousness, split="dev", domains=domains)
-    found = 0
-
-    def searched(examples: int, solutions: int) -> None:
-        nonlocal found
-        found += examples
-        report("search", found / (tables * 12))
-
-    search_sql(train.examples, out / "solutions", progress=searched)
-    runs = _train_side_by_side(out, epochs, switch, seed, report)
+    train, dev = demo.write(out / "data", seed)
+    demo.search(train.examples, out / "solutions", lambda share: report("search", share))
+    runs = _train_side_by_side(demo, out, seed, report)
     learned = []
     for name, run in runs.items():
-        evaluation = evaluate_run(run, dev.examples, gold=dev.gold)
-        learned.append(Learned(name, run, evaluation, selections_over_time(run, train.gold)))
+        learned.append(demo.learned(name, run, train, dev))
         report("evaluate", len(learned) / len(runs))
-    source = open_tables(dev.tables)
-    examples = list(open_examples(dev.examples))
-    shown = choose_examples(learned, examples, source.table_of, read_gold(dev.gold))
-    about = (
-        f"{tables * 12:,} training questions on {tables} synthetic tables of orders (seed {seed}); figures on "
-        f"{len(examples):,} questions about tables, values and some phrasings that were held out."
+    judge = load(runs[list(demo.methods)[-1]])
+    write_learning_page(
+        out / "report.html", learned, demo.shown(learned, dev), judge, demo.words, demo.about(seed, train, dev)
     )
-    write_learning_page(out / "report.html", learned, shown, load(runs["MIMAX"]), about)
     return {method.name: method.row for method in learned}
 
 
-def _train_side_by_side(out: Path, epochs: float, switch: float, seed: int, report: Report) -> dict[str, Path]:
+def _train_side_by_side(demo: Demo, out: Path, seed: int, report: Report) -> dict[str, Path]:
     runs: dict[str, Path] = {}
     processes: dict[str, subprocess.Popen[bytes]] = {}
-    for name, (method, options) in _METHODS.items():
-        recipe = out / f"{method}.toml"
-        with write_whole(recipe) as stream:
-            text = _RECIPE.format(
-                root=(out / "data").resolve().as_posix(),
-                solutions=(out / "solutions").resolve().as_posix(),
-                method=method,
-                options=options.format(switch=switch),
-                epochs=epochs,
-                seed=seed,
-            )
-            stream.write(text.encode())
-        runs[name] = out / "runs" / method
-        command = [sys.executable, "-m", "bonafide", "train", str(recipe), "--out", str(runs[name])]
-        log = (out / f"{method}.log").open("wb")
+    for name, recipe in demo.methods.items():
+        path = out / f"{name}.toml"
+        with write_whole(path) as stream:
+            stream.write(recipe.encode())
+        runs[name] = out / "runs" / name
+        settings = {"data.root": out / "data", "data.solutions": out / "solutions", "train.seed": seed}
+        command = [sys.executable, "-m", "bonafide", "train", str(path), "--out", str(runs[name])]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value.resolve() if isinstance(value, Path) else value}"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
-        log.close()
+        with (out / f"{name}.log").open("wb") as log:
+            processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
     try:
         while any(process.poll() is None for process in processes.values()):
             for name, run in runs.items():
-                report(name, _share_done(run, epochs))
+                report(name, _share_done(run))
             time.sleep(0.5)
     finally:
         for process in processes.values():
@@ -138,15 +116,16 @@ def _train_side_by_side(out: Path, epochs: float, switch: float, seed: int, repo
             process.wait()
     for name, process in processes.items():
         if process.returncode:
-            raise BonafideError(f"Training with {name} failed: see {out / _METHODS[name][0]}.log.")
+            raise BonafideError(f"Training with {name} failed: see {out / f'{name}.log'}.")
         report(name, 1.0)
     return runs
 
 
-def _share_done(run: Path, epochs: float) -> float:
+def _share_done(run: Path) -> float:
     try:
+        epochs = json.loads((run / "recipe.json").read_bytes())["train"]["epochs"]
         last = (run / "metrics.jsonl").read_bytes().splitlines()[-1]
         entry: Mapping[str, Any] = json.loads(last)
-        return min(1.0, float(entry.get("epoch", 0.0)) / epochs)
+        return min(1.0, float(entry.get("epoch", 0.0)) / float(epochs))
     except (OSError, IndexError, ValueError):
         return 0.0

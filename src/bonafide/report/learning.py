@@ -6,27 +6,25 @@ Figures are of the runs themselves; gold is used here alone, after training.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from bonafide.examples import Example, Gold
+from bonafide.examples import Example
 from bonafide.files import write_whole
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
+from bonafide.rendering import RenderedSet
 from bonafide.report.charts import line_chart
-from bonafide.report.inspect import bound_sql
 from bonafide.report.page import STYLE
-from bonafide.report.runs import Evaluation
-from bonafide.tasks.sql.query import Query, parse_query
-from bonafide.tasks.sql.rendering import rendered_query
-from bonafide.tasks.sql.tables import Table
 
+GOLD = "gold"
 _MORE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg line.grid { stroke: var(--line); }
@@ -38,34 +36,46 @@ svg line.grid { stroke: var(--line); }
 
 @dataclass(frozen=True)
 class Learned:
-    """One method: its run, what it predicts on dev, and what was selected while it learned."""
+    """One method: its run, its figures on dev, what it predicts there, and what was selected while it learned."""
 
     name: str
     run: Path
-    evaluation: Evaluation
+    figures: Mapping[str, float]
+    predicted: Mapping[str, Any]  # by example: a solution, or None
     over_time: Sequence[Mapping[str, float]]
 
     @property
     def row(self) -> dict[str, float]:
         """The figures of the comparison."""
-        figures = self.evaluation.figures
-        return {
-            "right answer": figures["execution"]["share"],
-            "right solution": figures["logical_form"]["share"],
-            "right aggregate": figures["slots"]["aggregate"]["share"],
-            "gold chosen from the set": figures["selection"]["solver"]["accuracy"]["share"],
-            "trained on gold at the end": self.over_time[-1].get("selected", 0.0),
-        }
+        return {**self.figures, "trained on gold at the end": self.over_time[-1].get("selected", 0.0)}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A solution on the page: whose it is, as text, whether it is gold's, and as the reconstructor reads it."""
+
+    name: str
+    text: str
+    right: bool
+    rendered: RenderedSet
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An example of the page: what each method predicts, and how well the question follows from each."""
+    """An example of the page: gold, and what each method predicts."""
 
     example: Example
-    table: Table
-    gold: Query
-    predicted: dict[str, Query | None]
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a task speaks on the page: what a context is, what a solution is, and which operations are charted."""
+
+    contexts: str
+    solution: str
+    operations: str
+    charted: tuple[str, ...]
 
 
 def write_learning_page(
@@ -73,6 +83,7 @@ def write_learning_page(
     methods: Sequence[Learned],
     shown: Sequence[Shown],
     judge: Model,
+    words: Words,
     about: str,
 ) -> None:
     """Write the page; ``judge`` is the model whose reconstructor explains the choices."""
@@ -90,26 +101,23 @@ def write_learning_page(
             {m.name: [(row["epoch"], row.get("selected", 0.0)) for row in m.over_time] for m in methods},
         ),
         line_chart("Right answers on dev", {m.name: _dev_execution(m.run) for m in methods}),
-        *(
-            line_chart(f"Aggregates that {m.name} trained on", _mix(m.run, ("none", "max", "min", "count")))
-            for m in methods
-        ),
+        *(line_chart(f"{words.operations} that {m.name} trained on", _mix(m.run, words.charted)) for m in methods),
     ]
-    articles = "".join(_article(each, judge) for each in shown)
+    articles = "".join(_article(each, judge, words) for each in shown)
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Right for the right reasons?</title><style>{STYLE}{_MORE_STYLE}</style></head><body>
 <h1>Right for the right reasons?</h1>
 <p class="note">{escape(about)}</p>
-<p>Both methods saw the same questions, the same tables and the same answers, and no query. <b>Right answer</b> is
-whether the predicted query returns the answer on dev; <b>right solution</b> is whether it is the query that the
-question means.</p>
+<p>All methods saw the same questions, the same {words.contexts} and the same answers, and no {words.solution}.
+<b>Right answer</b> is whether the predicted {words.solution} returns the answer on dev; <b>right solution</b> is
+whether it is the {words.solution} that the question means.</p>
 <article><table><thead><tr><th>method</th>{head}</tr></thead><tbody>{rows}</tbody></table></article>
 <div class="charts">{"".join(charts)}</div>
 <h2>What each method predicts</h2>
-<p class="note">The score is log P(question given query) under the reconstructor: how well the question can be
-reconstructed from the query. Words are shaded where the last method's query explains them better (blue) or
-worse (red) than the first method's.</p>
+<p class="note">The score is log P(question given {words.solution}) under the reconstructor: how well the question can
+be reconstructed from the {words.solution}. Words are shaded where the last method's {words.solution} explains them
+better (blue) or worse (red) than the first method's.</p>
 {articles}
 </body></html>
 """
@@ -117,38 +125,36 @@ worse (red) than the first method's.</p>
         stream.write(html.encode())
 
 
-def _article(shown: Shown, judge: Model) -> str:
-    queries = {"gold": shown.gold, **{name: query for name, query in shown.predicted.items() if query is not None}}
-    scores = {name: _token_scores(judge, shown, query) for name, query in queries.items()}
+def _article(shown: Shown, judge: Model, words: Words) -> str:
+    scores = {each.name: _token_scores(judge, shown.example.question, each.rendered) for each in shown.entries}
     rows = []
-    for name, query in queries.items():
-        right = query == shown.gold
-        mark = (
-            "" if name == "gold" else f'<span class="{"right" if right else "wrong"}">{"✓" if right else "✗"}</span> '
-        )
-        total = float(scores[name][1].sum())
+    for entry in shown.entries:
+        mark = f'<span class="{"right" if entry.right else "wrong"}">{"✓" if entry.right else "✗"}</span> '
         rows.append(
-            f"<tr><td>{mark}{escape(name)}</td><td><code>{escape(bound_sql(query, shown.table))}</code></td>"
-            f"<td class=figure>{total:.1f}</td></tr>"
+            f"<tr><td>{'' if entry.name == GOLD else mark}{escape(entry.name)}</td>"
+            f"<td><code>{escape(entry.text)}</code></td>"
+            f"<td class=figure>{float(scores[entry.name][1].sum()):.1f}</td></tr>"
         )
-    first, last = next(iter(shown.predicted)), list(shown.predicted)[-1]
-    words = escape(shown.example.question)
-    if first in scores and last in scores:
-        words = _shaded(scores[last][0], scores[last][1] - scores[first][1])
+    methods = [each.name for each in shown.entries if each.name != GOLD]
+    question = escape(shown.example.question)
+    if len(methods) > 1:
+        question = _shaded(scores[methods[-1]][0], scores[methods[-1]][1] - scores[methods[0]][1])
     answer = ", ".join(map(str, shown.example.answers))
     return (
-        f'<article><h3 class="tokens">{words}</h3><p class=note><span class=answer>answer: {escape(answer)}</span> · '
-        f"{escape(shown.example.id)}</p><table><thead><tr><th></th><th>query</th><th>score</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></article>"
+        f'<article><h3 class="tokens">{question}</h3>'
+        f"<p class=note><span class=answer>answer: {escape(answer)}</span> · {escape(shown.example.id)}</p>"
+        f"<table><thead><tr><th></th><th>{escape(words.solution)}</th><th>score</th></tr>"
+        f"</thead><tbody>{''.join(rows)}</tbody></table></article>"
     )
 
 
-def _token_scores(judge: Model, shown: Shown, query: Query) -> tuple[list[str], np.ndarray[Any, np.dtype[np.float64]]]:
-    """The question's tokens as text, and the log-probability of each given the query."""
+def _token_scores(
+    judge: Model, question: str, rendered: RenderedSet
+) -> tuple[list[str], np.ndarray[Any, np.dtype[np.float64]]]:
+    """The question's tokens as text, and the log-probability of each given the solution."""
     assert judge.reconstructor is not None
-    verbalised = judge.about["recipe"]["reconstructor"]["verbalised"]
     tokenizer = judge.reconstructor_tokenizer
-    layout = tokenise(rendered_query(query, shown.table, verbalised), shown.example.question, tokenizer)
+    layout = tokenise(rendered, question, tokenizer)
     with torch.no_grad():
         batch = judge.reconstructor.batch([layout], [np.zeros(1, dtype=np.int64)])
         scores = judge.reconstructor.token_log_prob(batch, full_precision=True)[0].double().cpu().numpy()
@@ -169,23 +175,34 @@ def _shaded(words: Sequence[str], gain: np.ndarray[Any, np.dtype[np.float64]]) -
 def choose_examples(
     methods: Sequence[Learned],
     examples: Sequence[Example],
-    table_of: Any,
-    gold: Mapping[str, Gold],
+    gold: Mapping[str, Any],
+    entry: Callable[[str, Example, Any, bool], Entry],
     count: int = 10,
 ) -> list[Shown]:
-    """Examples on which the methods part: first those that one gets right and the other does not."""
-    predicted = {
-        method.name: {each.example: each.query for each in method.evaluation.predictions} for method in methods
-    }
+    """Examples on which the methods part: first those that one gets right and the other does not.
+
+    ``gold`` are solutions by example; ``entry`` makes what is shown of (name, example, solution, whether it is right).
+    """
     candidates = []
     for example in examples:
-        table = table_of(example)
-        query = parse_query(gold[example.id].solution, table)
-        made = {name: queries[example.id] for name, queries in predicted.items()}
-        right = [each == query for each in made.values()]
-        interest = (len(set(right)) > 1) * 2 + (len(set(made.values())) > 1)
-        candidates.append((-interest, example.id, Shown(example, table, query, made)))
-    return [shown for _, _, shown in sorted(candidates, key=lambda each: each[:2])[:count]]
+        made = {method.name: method.predicted.get(example.id) for method in methods}
+        right = {each == gold[example.id] for each in made.values()}
+        different = any(one != other for one, other in combinations(made.values(), 2))
+        candidates.append((-2 * len(right) - different, example.id, example, made))
+    return [
+        Shown(
+            example,
+            [
+                entry(GOLD, example, gold[example.id], True),
+                *(
+                    entry(name, example, each, each == gold[example.id])
+                    for name, each in made.items()
+                    if each is not None
+                ),
+            ],
+        )
+        for _, _, example, made in sorted(candidates, key=lambda each: each[:2])[:count]
+    ]
 
 
 def _dev_execution(run: Path) -> list[tuple[float, float]]:
