@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import (
+    DateAnswer,
     Example,
     Gold,
     example_to_json,
@@ -31,7 +32,9 @@ GOOD = {"id": "q1", "question": "who?", "context": "t", "answers": ["Ada", 1, 2.
 
 texts = st.text(min_size=1).filter(lambda text: bool(text.strip()) and "\0" not in text)
 numbers = st.integers(-(10**300), 10**300) | st.floats(allow_nan=False, allow_infinity=False)
-answers = st.lists(st.text() | numbers | st.none(), max_size=5).map(tuple)
+dates = st.builds(DateAnswer, st.text(), st.text(), st.text(min_size=1)).filter(lambda date: bool(date.text.strip()))
+several = st.lists(st.text(), min_size=1, max_size=3).map(tuple)
+answers = st.lists(st.text() | numbers | st.none() | several | dates, max_size=5).map(tuple)
 examples = st.builds(Example, st.text(min_size=1), texts, st.none() | st.text(), answers)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -81,6 +84,19 @@ def test_every_problem_of_every_line_is_reported(tmp_path: Path) -> None:
     ]
     assert [each.found for each in found[3:6]] == ["the truth value true", 'an object {"a": 1}', "the number NaN"]
     assert found[8].found == "also on line 1"
+
+
+def test_several_texts_and_dates_are_answers_and_other_lists_and_objects_are_not(tmp_path: Path) -> None:
+    date = {"month": "May", "year": "1644"}
+    good = GOOD | {"answers": [["Oslo", "Riga"], date, 3]}
+    (example,) = read(tmp_path / "good.jsonl", lines(good))
+    assert example.answers == (("Oslo", "Riga"), DateAnswer("", "May", "1644"), 3)
+    assert example.values == (3,)
+    assert example.answers[1].text == "May 1644"  # type: ignore[union-attr]
+    wrong: list[Any] = [[], [1], ["a", None], {}, {"day": 3}, {"day": "3", "hour": "4"}, {"day": " ", "year": ""}]
+    found = problems(tmp_path / "wrong.jsonl", lines(GOOD | {"answers": wrong}))
+    assert [each.field for each in found] == ["answers"] * len(wrong)
+    assert found[-1].expected == "a date with a day, a month or a year"
 
 
 def test_the_demands_of_a_task_are_checked_with_the_rest(tmp_path: Path) -> None:

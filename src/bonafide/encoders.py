@@ -69,14 +69,22 @@ class Encoder(nn.Module):
         return int(self.config.hidden_size)
 
     @property
+    def embedding_width(self) -> int:
+        """The size of the embedding of a piece."""
+        return int(self.model.get_input_embeddings().embedding_dim)
+
+    @property
     def max_pieces(self) -> int:
         """How long an input may be."""
         positions = int(getattr(self.config, "max_position_embeddings", 0) or 512)
         after_padding = any(name in self.config.model_type for name in _POSITIONS_AFTER_PADDING)
         return positions - (1 + (self.config.pad_token_id or 0)) * after_padding
 
-    def forward(self, pieces: Tensor, counts: Tensor, question_pieces: Tensor) -> Tensor:
-        """(examples, pieces, width); what follows the question is segment 1 where the encoder has segments."""
+    def forward(self, pieces: Tensor, counts: Tensor, question_pieces: Tensor, marks: Tensor | None = None) -> Tensor:
+        """(examples, pieces, width); what follows the question is segment 1 where the encoder has segments.
+
+        ``marks`` (examples, pieces, embedding width) are added to the embeddings of the pieces.
+        """
         place = torch.arange(pieces.shape[1], device=pieces.device)
         mask = place < counts[:, None]
         arguments: dict[str, Tensor] = {}
@@ -84,7 +92,11 @@ class Encoder(nn.Module):
             arguments["token_type_ids"] = ((place > question_pieces[:, None] + 1) & mask).long()
         if self._full_mask:
             mask = mask[:, None, None].expand(-1, 1, len(place), -1)
-        states: Tensor = self.model(input_ids=pieces, attention_mask=mask, **arguments).last_hidden_state
+        if marks is None:
+            arguments["input_ids"] = pieces
+        else:
+            arguments["inputs_embeds"] = self.model.get_input_embeddings()(pieces) + marks
+        states: Tensor = self.model(attention_mask=mask, **arguments).last_hidden_state
         return states
 
 
@@ -149,6 +161,18 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     tokenizer.decoder = decoders.WordPiece()
     fast: Any = PreTrainedTokenizerFast  # untyped
     return fast(tokenizer_object=tokenizer, **_SPECIAL)
+
+
+def special_pieces(tokenizer: Any) -> tuple[int, int, int]:
+    """The pieces that open the input, close the question and close each part of the context."""
+    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+    separator = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    if separator is None:
+        raise BonafideError(
+            "The encoder's tokenizer has no separator: expected sep_token or eos_token in tokenizer_config.json, "
+            "found neither. Use an encoder such as BERT, RoBERTa, ELECTRA or minilm."
+        )
+    return separator if start is None else start, separator, separator
 
 
 def _checked(tokenizer: Any, name: str) -> Any:

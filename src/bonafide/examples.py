@@ -5,7 +5,9 @@ This is the start of the road. ``examples.jsonl`` holds one object a line::
     {"id": "train-1", "question": "who plays for kansas?", "context": "1-1342359-15", "answers": ["ed roush"]}
 
 ``context`` names a line of the file beside it (``tables.jsonl``, ``documents.jsonl``). ``answers`` is the
-list of values that a right solution returns, in order. Anything else on the line is dropped when it is
+list of values that a right solution returns, in order (tables), or the list of answers that are accepted,
+the main one first (texts); of the latter each may be several texts, ``["Oslo", "Riga"]``, or a date,
+``{"day": "24", "month": "October", "year": "1596"}``. Anything else on the line is dropped when it is
 read, so that a gold derivation left in the file cannot reach training. Gold is a type of its own, in a
 file of its own, for evaluation alone.
 
@@ -26,7 +28,25 @@ from typing import Any
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.files import open_bytes, parse_json, write_whole
 
+
+@dataclass(frozen=True, slots=True)
+class DateAnswer:
+    """A date as an answer: its parts as texts, each perhaps empty."""
+
+    day: str
+    month: str
+    year: str
+
+    @property
+    def text(self) -> str:
+        """The parts that are there, day first."""
+        return " ".join(part for part in (self.day, self.month, self.year) if part)
+
+
 Answer = str | int | float | None
+"""A value; all that a table knows."""
+AcceptedAnswer = Answer | tuple[str, ...] | DateAnswer
+"""A value, several texts, or a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +56,12 @@ class Example:
     id: str
     question: str
     context: str | None
-    answers: tuple[Answer, ...]
+    answers: tuple[AcceptedAnswer, ...]
+
+    @property
+    def values(self) -> tuple[Answer, ...]:
+        """The answers of an example whose task refuses all but values."""
+        return tuple(answer for answer in self.answers if not isinstance(answer, (tuple, DateAnswer)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +161,15 @@ def example_to_json(example: Example) -> dict[str, Any]:
         "id": example.id,
         "question": example.question,
         "context": example.context,
-        "answers": list(example.answers),
+        "answers": [answer_to_json(answer) for answer in example.answers],
     }
+
+
+def answer_to_json(answer: AcceptedAnswer) -> Any:
+    """An answer as it stands in ``examples.jsonl``."""
+    if isinstance(answer, DateAnswer):
+        return {"day": answer.day, "month": answer.month, "year": answer.year}
+    return list(answer) if isinstance(answer, tuple) else answer
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, Any]]:
@@ -182,14 +214,38 @@ def _read_example(line: int, data: Any) -> tuple[Example | None, list[Problem]]:
         problem("context", "the name of a context, as text", context)
     if not isinstance(answers, list):
         problem("answers", "a list of values", answers)
+    read: list[AcceptedAnswer] = []
     for value in values:
-        if isinstance(value, bool) or not (value is None or isinstance(value, (str, int, float))):
-            problem("answers", "texts, numbers or null in the list", value)
-        elif isinstance(value, (int, float)) and not _finite(value):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not _finite(value):
             problem("answers", "finite numbers", value)
+        elif (expected := _wrong_answer(value)) is not None:
+            problem("answers", expected, value)
+        else:
+            read.append(_answer(value))
     if problems:
         return None, problems
-    return Example(label, str(question), context, tuple(values)), []
+    return Example(label, str(question), context, tuple(read)), []
+
+
+def _wrong_answer(value: Any) -> str | None:
+    """What was expected in place of an answer that is none."""
+    if isinstance(value, dict):
+        if value and set(value) <= {"day", "month", "year"} and all(isinstance(part, str) for part in value.values()):
+            return None if any(part.strip() for part in value.values()) else "a date with a day, a month or a year"
+        return "texts, numbers or null in the list, or dates with day, month and year as texts"
+    if isinstance(value, list):
+        if value and all(isinstance(each, str) for each in value):
+            return None
+        return "texts, numbers or null in the list, or lists of texts"
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
+        return None
+    return "texts, numbers or null in the list"
+
+
+def _answer(value: Any) -> AcceptedAnswer:
+    if isinstance(value, dict):
+        return DateAnswer(*(value.get(part, "") for part in ("day", "month", "year")))
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _finite(value: int | float) -> bool:

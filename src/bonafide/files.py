@@ -14,7 +14,7 @@ import lzma
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -63,6 +63,19 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             yield stream
 
 
+def open_seekable(path: Path) -> BinaryIO:
+    """Open ``path`` to jump about in; a compressed one is unpacked once, where the operating system removes it."""
+    if path.suffix not in (".gz", ".xz"):
+        with open_bytes(path):  # its errors, explained
+            return path.open("rb")
+    unpacked = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (the caller closes it)
+    with open_bytes(path) as stream:
+        while block := stream.read(1 << 20):
+            unpacked.write(block)
+    unpacked.seek(0)
+    return unpacked
+
+
 def bare_name(path: Path) -> str:
     """The file's name without its folder, its compression and its type: ``train`` for ``a/train.jsonl.xz``."""
     name = path.name
@@ -78,6 +91,15 @@ def content_hash(path: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def described(paths: Sequence[Path], store: Path) -> list[dict[str, str]]:
+    """What a manifest says of input files: path, relative to the store, and content hash of each."""
+    real = store.resolve()  # '..' after a symbolic link leads elsewhere
+    return [
+        {"path": os.path.relpath(path.parent.resolve() / path.name, real), "sha256": content_hash(path)}
+        for path in paths
+    ]
 
 
 @contextmanager

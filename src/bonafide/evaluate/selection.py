@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
-from bonafide.tasks.sql.query import Query
-from bonafide.tasks.sql.queryset import QuerySet
 
 LogProbabilities = npt.NDArray[np.floating]  # (solutions,)
+
+
+class Searchable(Protocol):
+    """A solution set in which a solution can be looked up."""
+
+    def __len__(self) -> int: ...
+    def index_of(self, solution: object, /) -> int | None:
+        """Its place; None if it is not there."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +50,32 @@ class Selection:
         }
 
 
-def rank_of_gold(scores: LogProbabilities, queries: QuerySet, gold: Query) -> int | None:
+def rank_of_gold(scores: LogProbabilities, solutions: Searchable, gold: object) -> int | None:
     """Gold's place by score, 1 the best; None where it is not in the set.
 
     Of equal scores the first in the set is ahead, so that rank 1 is exactly the argmax.
     """
-    if scores.shape != (len(queries),):
-        raise BonafideError(f"Expected one score for each of {len(queries)} solutions, found shape {scores.shape}.")
+    if scores.shape != (len(solutions),):
+        raise BonafideError(f"Expected one score for each of {len(solutions)} solutions, found shape {scores.shape}.")
     if np.isnan(scores).any():
         raise BonafideError("A score is not a number.")
-    place = queries.index_of(gold)
+    place = solutions.index_of(gold)
     if place is None:
         return None
     return 1 + int((scores > scores[place]).sum() + (scores[:place] == scores[place]).sum())
 
 
-def selection(scores: Sequence[LogProbabilities], sets: Sequence[QuerySet], gold: Sequence[Query | None]) -> Selection:
+def selection(
+    scores: Sequence[LogProbabilities], sets: Sequence[Searchable], gold: Sequence[object | None]
+) -> Selection:
     """Selection accuracy over examples: their scores, their solution sets and their gold, in the same order."""
     if not len(scores) == len(sets) == len(gold):
         raise BonafideError(
             f"Expected scores, sets and gold of the same examples, found {len(scores)}, {len(sets)} and {len(gold)}."
         )
     found = [
-        None if true is None else rank_of_gold(each, queries, true)
-        for each, queries, true in zip(scores, sets, gold, strict=True)
+        None if true is None else rank_of_gold(each, solutions, true)
+        for each, solutions, true in zip(scores, sets, gold, strict=True)
     ]
     ranks = [rank for rank in found if rank is not None]
     return Selection(

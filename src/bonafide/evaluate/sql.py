@@ -182,7 +182,7 @@ def judge(prediction: SqlPrediction, example: Example, table: Table, gold: Query
     if gold is not None:
         equal = query is not None and logical_form_equal(query, gold)
         right = Slots(*[False] * 6) if query is None else slots(query, gold)
-    ran = execution_right(query, table, example.answers)
+    ran = execution_right(query, table, example.values)
     return Outcome(example.id, query is not None, ran, equal, right)
 
 

@@ -239,7 +239,7 @@ def _jobs(inputs: Inputs, out: Path, identity: str, missing: set[int]) -> Iterat
         shard = list(islice(stream, SHARD_EXAMPLES))
         if index in missing:
             named = [(example, inputs.context_of(example)) for example in shard]
-            contexts = {name: inputs.contexts.raw(name) for _, name in named}
+            contexts = {name: inputs.contexts.raw(name) for name in dict.fromkeys(name for _, name in named)}
             yield _Job(index, out / shard_name(index), identity, named, contexts)
 
 

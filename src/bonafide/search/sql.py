@@ -8,10 +8,10 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import open_examples
-from bonafide.files import open_bytes
+from bonafide.files import described, open_bytes
 from bonafide.search.run import Inputs, Progress, run_search
 from bonafide.tasks.sql.language import Language
-from bonafide.tasks.sql.sources import TableSource, described, open_tables
+from bonafide.tasks.sql.sources import TableSource, open_tables
 from bonafide.tasks.sql.tables import ColumnType
 from bonafide.tasks.sql.task import SqlTask
 

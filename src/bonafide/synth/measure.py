@@ -51,7 +51,7 @@ def measure(
         assert example.context is not None
         table = by_id[example.context]
         query = parse_query(gold.solution, table)
-        found = search(example.question, example.answers, table, language or Language())
+        found = search(example.question, example.values, table, language or Language())
         sizes.append(found.size)
         kept += query in found
         left_open += _leaves_the_aggregate_open(query, found)

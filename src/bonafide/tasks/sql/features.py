@@ -27,6 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bonafide.encoders import special_pieces
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql.language import Language, Span, question_runs, question_tokens
 from bonafide.tasks.sql.query import Aggregate, Operator
@@ -180,18 +181,6 @@ def make_features(
         question, np.array(pieces, dtype=np.int64), kept, headers, tokens, token_pieces, numbers, real,
         aggregates, operators, *solutions, cut,
     )  # fmt: skip
-
-
-def special_pieces(tokenizer: Any) -> tuple[int, int, int]:
-    """The pieces that open the input, close the question and close each header."""
-    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
-    separator = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
-    if separator is None:
-        raise BonafideError(
-            "The encoder's tokenizer has no separator: expected sep_token or eos_token in tokenizer_config.json, "
-            "found neither. Use an encoder such as BERT, RoBERTa, ELECTRA or minilm."
-        )
-    return separator if start is None else start, separator, separator
 
 
 def collate(

@@ -23,10 +23,18 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from bonafide.encoders import Encoder, Scratch, empty_encoder, load_encoder, load_tokenizer, scratch_encoder
+from bonafide.encoders import (
+    Encoder,
+    Scratch,
+    empty_encoder,
+    load_encoder,
+    load_tokenizer,
+    scratch_encoder,
+    special_pieces,
+)
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql.decoding import decode
-from bonafide.tasks.sql.features import Features, Integers, SolverBatch, collate, make_features, special_pieces
+from bonafide.tasks.sql.features import Features, Integers, SolverBatch, collate, make_features
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Query
 from bonafide.tasks.sql.queryset import QuerySet
@@ -82,8 +90,13 @@ class SqlSolver(nn.Module):
         """What the solver reads of an example, tokenised once; ``queries`` are the solutions to score."""
         return make_features(question, table, queries, self.spec.language, self.tokenizer, self.encoder.max_pieces)
 
-    def collate(self, features: Sequence[Features], keep: Sequence[Integers | None] | None = None) -> SolverBatch:
-        """A batch on the CPU; ``keep`` names, for each example, the solutions to score (None: all of them)."""
+    def collate(
+        self, features: Sequence[Features], keep: Sequence[Integers | None] | None = None, *, draw: int = 0
+    ) -> SolverBatch:
+        """A batch on the CPU; ``keep`` names, for each example, the solutions to score (None: all of them).
+
+        All of a table's header is read, whatever the ``draw``.
+        """
         return collate(features, self.spec.language.max_conditions, self.tokenizer.pad_token_id or 0, keep)
 
     def forward(self, batch: SolverBatch) -> SolverOutput:

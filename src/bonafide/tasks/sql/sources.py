@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from bonafide.errors import BonafideError
-from bonafide.examples import Check, Example, describe
-from bonafide.files import content_hash
+from bonafide.examples import Check, DateAnswer, Example, answer_to_json, describe
+from bonafide.files import content_hash, described
 from bonafide.tasks.sql.tables import ColumnType, Table, TableFile
 
 
@@ -56,6 +55,9 @@ class TableSource:
                 yield "context", self._names(), "nothing"
             elif example.context is not None and example.context not in self.tables:
                 yield "context", self._names(), describe(example.context)
+            for answer in example.answers:
+                if isinstance(answer, (tuple, DateAnswer)):
+                    yield "answers", "texts, numbers or null in the list", describe(answer_to_json(answer))
 
         return demands
 
@@ -108,15 +110,6 @@ def open_tables(
     names = list(source)
     default = context if context is not None else names[0] if files and len(names) == 1 else None
     return TableSource(source, paths, types or {}, default)
-
-
-def described(paths: Sequence[Path], store: Path) -> list[dict[str, str]]:
-    """Path (relative to the store) and content hash of each input."""
-    real = store.resolve()  # '..' after a symbolic link leads elsewhere
-    return [
-        {"path": os.path.relpath(path.parent.resolve() / path.name, real), "sha256": content_hash(path)}
-        for path in paths
-    ]
 
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:

@@ -13,21 +13,20 @@ from __future__ import annotations
 import math
 import os
 import re
-import tempfile
 import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import describe
-from bonafide.files import open_bytes, parse_json
+from bonafide.files import open_seekable, parse_json
 
 ColumnType = Literal["text", "real"]
 Cell = str | int | float | None
@@ -212,7 +211,7 @@ class TableFile:
         self._lines: dict[str, tuple[int, int]] = {}
         problems: list[Problem] = []
         position = 0
-        with self._seekable() as stream:
+        with open_seekable(path) as stream:
             for line, raw in enumerate(stream, start=1):
                 start, position = position, position + len(raw)
                 if not raw.strip():
@@ -247,17 +246,6 @@ class TableFile:
 
     def __getitem__(self, name: str) -> Table:
         return table_from_line(self.raw(name))
-
-    def _seekable(self) -> BinaryIO:
-        if self.path.suffix not in (".gz", ".xz"):
-            with open_bytes(self.path):  # its errors, explained
-                return self.path.open("rb")
-        unpacked = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (lives as long as this object)
-        with open_bytes(self.path) as stream:
-            while block := stream.read(1 << 20):
-                unpacked.write(block)
-        unpacked.seek(0)
-        return unpacked
 
 
 def table_from_line(raw: bytes) -> Table:

@@ -51,7 +51,7 @@ class SqlTask:
     def search(self, example: Example, context: Table) -> QuerySet:
         """Every query that returns the example's answer."""
         seed = f"{self.seed}/{example.id}"
-        return search(example.question, example.answers, context, self.language, self.cap, seed)
+        return search(example.question, example.values, context, self.language, self.cap, seed)
 
 
 _CONDITION = pa.struct(
