@@ -87,7 +87,7 @@ def load_training_data(
         "without_solution": empty,
         "capped": capped,
         "solutions": int(sum(len(item.solutions) for item in items)),
-        "language": store.manifest["options"]["language"],
+        "search": store.manifest["options"],
         "largest": recipe.data.largest,
         "gold": solved,
     }

@@ -117,8 +117,8 @@ class Solver(Protocol):
         """What is read of an example; ``solutions`` are those to score."""
         ...
 
-    def collate(self, features: Sequence[Any]) -> Any:
-        """A :class:`SolverBatch` on the CPU."""
+    def collate(self, features: Sequence[Any], *, draw: int = 0) -> Any:
+        """A :class:`SolverBatch` on the CPU; a solver that reads a part of a context reads another in each draw."""
         ...
 
     def log_prob(self, output: Any, batch: Any) -> Tensor:
@@ -213,4 +213,12 @@ def learnable(name: str) -> Learnable:
         from bonafide.learn.sql import SqlLearning
 
         return SqlLearning()
-    raise BonafideError(f"data.task is {name!r}: expected sql.")
+    if name == "reading":
+        from bonafide.learn.reading import ReadingLearning
+
+        return ReadingLearning()
+    if name == "discrete":
+        from bonafide.learn.discrete import DiscreteLearning
+
+        return DiscreteLearning()
+    raise BonafideError(f"data.task is {name!r}: expected sql, discrete or reading.")

@@ -76,9 +76,9 @@ class Ready:
     everything: Batch | None  # the reconstructor's batch of all solutions, where it was asked for
 
 
-def make_ready(items: Sequence[Prepared], models: Models, whole: bool) -> Ready:
+def make_ready(items: Sequence[Prepared], models: Models, whole: bool, epoch: int) -> Ready:
     """Put a micro-batch together; ``whole``: with the reconstructor's batch of all solutions."""
-    solver = models.solver.collate([item.features for item in items])
+    solver = models.solver.collate([item.features for item in items], draw=epoch)
     if models.device.type == "cuda":
         solver = solver.pin_memory()
     operations = np.concatenate([item.operations for item in items]).astype(np.float32)
@@ -97,18 +97,18 @@ class Ahead:
         self._thread = ThreadPoolExecutor(1) if models.device.type == "cuda" else None
         self._coming: tuple[list[str], Future[Ready]] | None = None
 
-    def announce(self, items: Sequence[Prepared], whole: bool) -> None:
+    def announce(self, items: Sequence[Prepared], whole: bool, epoch: int) -> None:
         """These will be taken next."""
         if self._thread is not None:
             ids = [item.id for item in items]
-            self._coming = ids, self._thread.submit(make_ready, items, self._models, whole)
+            self._coming = ids, self._thread.submit(make_ready, items, self._models, whole, epoch)
 
-    def take(self, items: Sequence[Prepared]) -> Ready:
+    def take(self, items: Sequence[Prepared], epoch: int) -> Ready:
         """What was announced, or made now."""
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == [item.id for item in items]:
             return coming[1].result()
-        return make_ready(items, self._models, whole=False)
+        return make_ready(items, self._models, False, epoch)
 
 
 class MicroBatch:
@@ -128,7 +128,7 @@ class MicroBatch:
         self._moment = moment
         self._seed = seed
         self._allowed = allowed
-        ready = ready or make_ready(items, models, whole=False)
+        ready = ready or make_ready(items, models, False, moment.epoch)
         self._batch = ready.solver
         self.operations = ready.operations
         self._everything = ready.everything

@@ -45,7 +45,11 @@ class SolverOptions:
     heads: int = 4
     head_width: int = 128
     dropout: float = 0.1
-    averaged: bool = False  # the reference's averaged pseudo-likelihood instead of the exact joint
+    averaged: bool = False  # sql: the reference's averaged pseudo-likelihood instead of the exact joint
+    window: int = 300  # reading: pieces of a window, with the question
+    stride: int = 128  # reading: pieces from the begin of a window to the next
+    others: float = 1.0  # reading: windows without a mention that training reads, for each with one
+    local: bool = False  # reading: the reference's window-local probabilities, with a "no answer" class
 
 
 @dataclass(frozen=True, slots=True)

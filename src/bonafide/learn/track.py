@@ -15,16 +15,21 @@ class Board:
     """Event files in a folder; does nothing where TensorBoard is not installed."""
 
     def __init__(self, folder: Path, after: int = 0) -> None:
+        self._folder, self._after = folder, after
         self._writer: Any = None
-        if find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(folder), purge_step=after + 1 if after else None)
+    def _open(self) -> None:
+        """With the first figure: a run that has nothing more to do writes nothing."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(self._folder), purge_step=self._after + 1 if self._after else None)
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Add the numbers of an entry, at its step; those of an evaluation by that name."""
-        if self._writer is None:
+        if self._writer is None and find_spec("tensorboard") is None:
             return
+        if self._writer is None:
+            self._open()
         for name, value in entry.items():
             if isinstance(value, Mapping):
                 for inner, number in value.items():

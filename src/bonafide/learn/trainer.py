@@ -226,9 +226,10 @@ class Trainer:
         following = [*parts[1:], *(self._parts(moment.step + 1)[:1] if moment.step + 1 < self.steps else [])]
         for place, part in enumerate(parts):
             items = [self.items[index] for index in part]
-            ready = self._ahead.take(items)
+            ready = self._ahead.take(items, moment.epoch)
             if place < len(following):
-                self._ahead.announce([self.items[index] for index in following[place]], self._whole)
+                epoch = (moment.step + (place == len(parts) - 1)) // self.steps_per_epoch
+                self._ahead.announce([self.items[index] for index in following[place]], self._whole, epoch)
             permitted = None if allowed is None else [allowed[index] for index in part]
             batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready)
             outcome = self.objective.step(batch, moment)

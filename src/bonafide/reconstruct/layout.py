@@ -11,6 +11,7 @@ lower-cased or split into word-pieces beforehand.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -139,14 +140,25 @@ def _context(
             )
     if not text:
         return np.zeros(0, np.int32), np.tile(np.array([[0, 1]], np.int32), (len(references), 1))
-    encoding = tokenizer(
-        text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True, verbose=False
-    )
-    context = np.array(encoding["input_ids"], np.int32)
-    offsets = np.array(encoding["offset_mapping"], np.int64).reshape(-1, 2)
-    # A token of zero characters ("Ġ" before a word) has no place of its own: order must hold for the search below.
-    begins, ends = np.maximum.accumulate(offsets[:, 0]), np.maximum.accumulate(offsets[:, 1])
+    context, begins, ends = _encoded(text, tokenizer)
     wanted = np.array([(reference.start, reference.end) for reference in references], np.int64).reshape(-1, 2)
     first = np.searchsorted(ends, wanted[:, 0], side="right")
     last = np.searchsorted(begins, wanted[:, 1], side="left")
     return context, np.stack([first, np.maximum(last, first + 1)], axis=1).astype(np.int32)
+
+
+@lru_cache(maxsize=1024)  # many questions are asked about one text
+def _encoded(
+    text: str, tokenizer: PreTrainedTokenizerBase
+) -> tuple[Integers, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Tokens, and where each begins and ends, in order."""
+    encoding = tokenizer(
+        text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True, verbose=False
+    )
+    tokens = np.array(encoding["input_ids"], np.int32)
+    offsets = np.array(encoding["offset_mapping"], np.int64).reshape(-1, 2)
+    # A token of zero characters ("Ġ" before a word) has no place of its own: order must hold for the search above.
+    found = tokens, np.maximum.accumulate(offsets[:, 0]), np.maximum.accumulate(offsets[:, 1])
+    for each in found:
+        each.flags.writeable = False
+    return found

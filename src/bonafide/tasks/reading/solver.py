@@ -1,0 +1,249 @@
+"""The span reader: P(mention given question, document) on any encoder, across all paragraphs of the document.
+
+Each window is read as ``[CLS] question [SEP] window [SEP]``; from its states come one score for the window and, for
+each of its pieces, one as the first and one as the last of a mention::
+
+    P(z) = Σ_w P(w) · P(start | w) · P(end | start, w)      over the windows w that hold z whole
+
+P(w) is a softmax over the windows, P(start | w) over the window's pieces, P(end | start, w) over those from start on.
+So the distribution is proper: it sums to one over all runs of pieces of the document, and the posterior over Z, which
+needs only the windows with a mention, is exact. In training the softmax over windows is over those that are read
+(all with a mention, and as many others, drawn anew each epoch): log P(z) is too high by the same amount for all of Z.
+
+How this differs from the reference code, which is ``local=True``: there a window knows nothing of the others; it says
+by itself whether it holds an answer, and where. As a joint, P(z) = P(answer | w) · P(start | w) · P(end | w) times
+P(no answer | w′) over the windows w′ without a mention that are read, which is the same for all of Z. It does not sum
+to one, and windows are compared by log-odds that were never trained against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from bonafide import ragged
+from bonafide.documents import Document
+from bonafide.encoders import (
+    Encoder,
+    Scratch,
+    empty_encoder,
+    load_encoder,
+    load_tokenizer,
+    scratch_encoder,
+    special_pieces,
+)
+from bonafide.errors import BonafideError
+from bonafide.tasks.reading.features import MARKERS, Features, Markers, SolverBatch, collate, make_features
+from bonafide.tasks.reading.span import Mention, MentionSet
+from bonafide.tasks.reading.windows import (
+    QUESTION_PIECES,
+    STRIDE,
+    WINDOW_PIECES,
+    EncodedDocument,
+    cut_windows,
+    encode_document,
+    encode_question,
+)
+
+NEVER = -1e30
+_KEPT_DOCUMENTS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSpec:
+    """What a span reader is built from; ``encoder`` and the sizes of a scratch one are as for the other solvers.
+
+    ``window``, ``stride`` and ``question`` are in pieces; ``others`` is how many windows without a mention training
+    reads for each with one; ``local`` is the reference's way.
+    """
+
+    encoder: str = "minilm"
+    layers: int = 2
+    width: int = 64
+    heads: int = 4
+    vocabulary: int = 8000
+    positions: int = 512
+    dropout: float = 0.1
+    window: int = WINDOW_PIECES
+    stride: int = STRIDE
+    question: int = QUESTION_PIECES
+    others: float = 1.0
+    local: bool = False
+
+
+class ReaderOutput(NamedTuple):
+    """Log-probabilities; the shape of a window's is (rows, window width), padded with NEVER."""
+
+    window: Tensor  # (rows,): log P(w), or with ``local`` log P(answer | w)
+    none: Tensor  # (rows,): with ``local`` log P(no answer | w)
+    start: Tensor  # (rows, width): log P(start | w)
+    end: Tensor  # (rows, width): scores of the last piece
+    end_total: Tensor  # (rows, width): their log-sum from each piece on; with ``local`` over the window
+
+
+class Reader(nn.Module):
+    """An encoder, its tokenizer, and three scores on top."""
+
+    def __init__(self, spec: ReaderSpec, encoder: Encoder, tokenizer: Any) -> None:
+        super().__init__()
+        self.spec = spec
+        self.tokenizer = tokenizer
+        self.markers = Markers(*special_pieces(tokenizer), tokenizer.pad_token_id or 0)
+        self.encoder = encoder
+        self.dropout = nn.Dropout(spec.dropout)
+        self.bounds = nn.Linear(encoder.width, 2)
+        self.window = nn.Sequential(
+            nn.Linear(encoder.width, encoder.width), nn.Tanh(), nn.Linear(encoder.width, 1, bias=spec.local)
+        )
+        self._encoded: dict[int, tuple[Document, EncodedDocument]] = {}
+
+    @property
+    def window_pieces(self) -> int:
+        """Pieces of a window with question and markers."""
+        return min(self.spec.window, self.encoder.max_pieces)
+
+    def features(self, question: str, document: Document, mentions: MentionSet | None = None) -> Features:
+        """What is read of an example; ``mentions`` are the solutions to score."""
+        encoded = self.encoded(document)
+        asked = encode_question(question, self.tokenizer, min(self.spec.question, self.window_pieces // 2))
+        windows = cut_windows(encoded, self.window_pieces - len(asked) - MARKERS, self.spec.stride)
+        return make_features(f"{document.name}/{question}", asked, encoded, windows, mentions, self.spec.others)
+
+    def encoded(self, document: Document) -> EncodedDocument:
+        """A document's pieces, kept for the next question about it."""
+        kept = self._encoded.pop(id(document), None)
+        if kept is None or kept[0] is not document:
+            kept = document, encode_document(document, self.tokenizer)
+        self._encoded[id(document)] = kept  # the last is the latest
+        if len(self._encoded) > _KEPT_DOCUMENTS:
+            del self._encoded[next(iter(self._encoded))]
+        return kept[1]
+
+    def collate(self, features: Sequence[Features], *, draw: int = 0) -> SolverBatch:
+        """What training reads in draw ``draw``, on the CPU."""
+        return collate(features, [each.chosen(draw) for each in features], self.markers)
+
+    def collate_all(self, features: Sequence[Features]) -> SolverBatch:
+        """Every window, on the CPU."""
+        everything = [
+            np.concatenate([each.holding, np.setdiff1d(np.arange(len(each.windows)), each.holding)]).astype(np.int64)
+            for each in features
+        ]
+        return collate(features, everything, self.markers)
+
+    def forward(self, batch: SolverBatch) -> ReaderOutput:
+        """Log-probabilities of windows, first and last pieces."""
+        device = batch.lengths.device
+        rows, width = len(batch.lengths), batch.width
+        column = torch.arange(width, device=device)
+        inside = column < batch.lengths[:, None]
+        scores: list[Tensor] = []
+        windows: list[Tensor] = []
+        for part in batch.rows:
+            states = self.dropout(self.encoder(part.pieces, part.counts, part.question))
+            first = part.question + 2
+            index = (first[:, None] + column).clamp(max=states.shape[1] - 1)
+            bounds = self.bounds(states).gather(1, index[..., None].expand(-1, -1, 2))
+            scores.append(bounds.float() if bounds.dtype in (torch.float16, torch.bfloat16) else bounds)
+            windows.append(self.window(states[:, 0]).squeeze(-1).to(scores[-1].dtype))
+        order = torch.cat([part.places for part in batch.rows])
+        back = torch.empty_like(order).index_copy(0, order, torch.arange(rows, device=device))
+        bounds = torch.cat(scores).index_select(0, back)
+        window = torch.cat(windows).index_select(0, back)
+        start, end = (bounds[..., side].masked_fill(~inside, NEVER) for side in (0, 1))
+        if self.spec.local:
+            total = end.logsumexp(-1, keepdim=True).expand_as(end)
+            return ReaderOutput(F.logsigmoid(window), F.logsigmoid(-window), start.log_softmax(-1), end, total)
+        total = end.flip(-1).logcumsumexp(-1).flip(-1)
+        shares = ragged.log_softmax(window, batch.row_offsets)
+        return ReaderOutput(shares, torch.zeros_like(shares), start.log_softmax(-1), end, total)
+
+    def log_prob(self, output: ReaderOutput, batch: SolverBatch) -> Tensor:
+        """(solutions,): log P(z | d, q); −inf where no window holds z whole."""
+        start = batch.place_row * batch.width + batch.place_start
+        end = batch.place_row * batch.width + batch.place_end
+        span = _taken(output.start, start) + _taken(output.end, end) - _taken(output.end_total, start)
+        places = _taken(output.window, batch.place_row) + span
+        scores = ragged.logsumexp(places, batch.place_offsets)
+        if self.spec.local:
+            none = torch.where(batch.empty, output.none, 0.0)
+            owner = ragged.owners(batch.row_offsets, len(none))
+            by_example = none.new_zeros(len(batch)).index_add(0, owner, none)
+            scores = scores + by_example[ragged.owners(batch.offsets, len(scores))]
+        return scores
+
+    def best(
+        self, output: ReaderOutput, batch: SolverBatch, top: int = 1, longest: int = 40, one_window: bool = False
+    ) -> list[list[tuple[Mention, float]]]:
+        """For each example the likeliest mentions of at most ``longest`` pieces, with their log-probabilities.
+
+        At least ``top`` if there are so many. ``one_window``: only from the window that is ranked first, as in the
+        paper.
+        """
+        longest = min(batch.width, longest)
+        width = output.start.shape[1]
+        kept = min(width, max(8, 2 * top))
+        start, first = output.start.topk(kept, dim=-1)  # (rows, kept)
+        ends = F.pad(output.end, (0, longest), value=NEVER).unfold(-1, longest, 1)  # (rows, width + 1, longest)
+        own = ends.gather(1, first[..., None].expand(-1, -1, longest))
+        total = output.end_total.gather(1, first)
+        scores = output.window[:, None, None] + start[..., None] + own - total[..., None]  # (rows, kept, longest)
+        count = min(kept * longest, max(16, 8 * top))
+        best, place = scores.flatten(1).topk(count, dim=-1)
+        begun = first.gather(1, place // longest)
+        last = begun + place % longest
+        listed = list(zip(*(each.cpu().numpy() for each in (best.double(), begun, last)), strict=True))
+        window = output.window.cpu().numpy()
+        results = []
+        for number, (features, chosen) in enumerate(zip(batch.features, batch.chosen, strict=True)):
+            base = int(batch.row_offsets[number])
+            lines = range(len(chosen))
+            if one_window and len(chosen):
+                lines = range(int(window[base : base + len(chosen)].argmax()), len(chosen))[:1]
+            total_of: dict[Mention, float] = {}
+            for line in lines:
+                offset = int(features.windows.first[chosen[line]])
+                length = int(features.windows.stop[chosen[line]]) - offset
+                for score, begin, end in zip(*(each.tolist() for each in listed[base + line]), strict=True):
+                    if score <= NEVER / 2 or end >= length:
+                        continue
+                    mention = features.document.mention_of(offset + begin, offset + end + 1)
+                    if mention.start < mention.end:
+                        total_of[mention] = float(np.logaddexp(total_of.get(mention, -np.inf), score))
+            results.append(sorted(total_of.items(), key=lambda each: (-each[1], each[0])))
+        return results
+
+    def config(self) -> dict[str, Any]:
+        """What :meth:`from_config` needs besides the weights and the tokenizer, as JSON."""
+        encoder = {**self.encoder.config.to_diff_dict(), "model_type": self.encoder.config.model_type}
+        for machine in ("_name_or_path", "dtype", "transformers_version"):
+            encoder.pop(machine, None)
+        return {"spec": asdict(self.spec), "encoder": encoder}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], tokenizer_folder: str | Path) -> Self:
+        """The reader that :meth:`config` describes, its weights yet to be loaded."""
+        return cls(ReaderSpec(**config["spec"]), empty_encoder(config["encoder"]), load_tokenizer(tokenizer_folder))
+
+
+def build_reader(spec: ReaderSpec, texts: Iterable[str] | None = None, seed: int = 0) -> Reader:
+    """A new reader; ``texts`` (questions and paragraphs) give a scratch encoder its words."""
+    with torch.random.fork_rng(devices=()):
+        torch.default_generator.manual_seed(seed)  # weights are made on the CPU
+        if spec.encoder == "scratch":
+            if texts is None:
+                raise BonafideError("A reader with a scratch encoder makes its vocabulary from texts: give texts=[…].")
+            scratch = Scratch(spec.layers, spec.width, spec.heads, spec.vocabulary, spec.positions, spec.dropout)
+            return Reader(spec, *scratch_encoder(scratch, texts))
+        return Reader(spec, *load_encoder(spec.encoder))
+
+
+def _taken(table: Tensor, index: Tensor) -> Tensor:
+    return table.flatten().index_select(0, index)
