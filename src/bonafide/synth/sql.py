@@ -51,8 +51,11 @@ def generate(
     spuriousness: float = 0.5,
     split: Split = "train",
     domains: Sequence[str] = tuple(DOMAINS),
+    max_conditions: int = 3,
 ) -> tuple[list[Table], list[tuple[Example, Gold]]]:
     """``tables`` tables with ``questions`` questions each; the domains take turns."""
+    if not 1 <= max_conditions <= 3:
+        raise BonafideError(f"max_conditions={max_conditions!r}: expected 1, 2 or 3.")
     if not 0 <= spuriousness <= 1:
         raise BonafideError(f"spuriousness={spuriousness!r}: expected a number from 0 to 1.")
     if split not in SPLITS:
@@ -64,7 +67,7 @@ def generate(
     pairs: list[tuple[Example, Gold]] = []
     for number in range(tables):
         name = domains[number % len(domains)]
-        sheet = _Sheet(f"{split}-{name}-{number + 1}", DOMAINS[name], split, chance, spuriousness)
+        sheet = _Sheet(f"{split}-{name}-{number + 1}", DOMAINS[name], split, chance, spuriousness, max_conditions)
         made.append(sheet.table)
         pairs += [sheet.pair(f"{sheet.table.id}-q{question + 1}") for question in range(questions)]
     return made, pairs
@@ -78,12 +81,13 @@ def write_benchmark(
     spuriousness: float = 0.5,
     split: Split = "train",
     domains: Sequence[str] = tuple(DOMAINS),
+    max_conditions: int = 3,
 ) -> Benchmark:
     """Write ``examples.jsonl``, ``tables.jsonl`` and ``gold.jsonl`` under ``out``."""
     files = Benchmark(*(out / name for name in ("examples.jsonl", "tables.jsonl", "gold.jsonl", "solutions")))
     if files.store.exists():
         raise BonafideError(f"{files.store} is already there. Delete {out}, or name another folder.")
-    made, pairs = generate(tables, questions, seed, spuriousness, split, domains)
+    made, pairs = generate(tables, questions, seed, spuriousness, split, domains, max_conditions)
     write_jsonl(files.tables, map(table_to_json, made))
     write_jsonl(files.gold, ({"id": gold.id, "solution": gold.solution} for _, gold in pairs))
     write_jsonl(files.examples, (example_to_json(example) for example, _ in pairs))
@@ -93,8 +97,16 @@ def write_benchmark(
 class _Sheet:
     """One table, and the questions asked about it."""
 
-    def __init__(self, name: str, domain: Domain, split: Split, chance: random.Random, spuriousness: float) -> None:
-        self._domain, self._split, self._chance, self._dial = domain, split, chance, spuriousness
+    def __init__(
+        self,
+        name: str,
+        domain: Domain,
+        split: Split,
+        chance: random.Random,
+        spuriousness: float,
+        most: int,
+    ) -> None:
+        self._domain, self._split, self._chance, self._dial, self._most = domain, split, chance, spuriousness, most
         texts = [field for field in domain.fields if field.texts]
         numbers = [field for field in domain.fields if not field.texts]
         chosen = texts + chance.sample(numbers, 2 + round(2 * spuriousness))
@@ -141,12 +153,13 @@ class _Sheet:
         aggregate = chance.choices(list(Aggregate), (52, 12, 12, 8, 8, 8))[0]
         single = chance.random() < (0.8 + 0.18 * dial if aggregate is Aggregate.NONE else 0.1 * dial)
         lured = aggregate is Aggregate.NONE and single and chance.random() < 0.5 * dial
-        size = chance.choices((1, 2, 3), (0 if lured else 0.2 + 4 * (1 - dial) ** 2, 4, 1 + 4 * dial))[0]
+        shares = (0 if lured and self._most > 1 else 0.2 + 4 * (1 - dial) ** 2, 4, 1 + 4 * dial)
+        size = chance.choices((1, 2, 3)[: self._most], shares[: self._most])[0]
         redundant = size > 1 + lured and chance.random() < 0.1 + 1.4 * dial
         numeric = aggregate not in (Aggregate.NONE, Aggregate.COUNT) or chance.random() < 0.5
         wanted = range(1, 2) if single else range(2, _MOST_ROWS + 1)
         for attempt in range(10 * _TRIES):
-            conditions = self._conditions(size if attempt < 4 * _TRIES else chance.randint(1, 3))
+            conditions = self._conditions(size if attempt < 4 * _TRIES else chance.randint(1, self._most))
             rows = self._selected(conditions)
             if len(rows) not in (wanted if attempt < 8 * _TRIES else range(1, _MOST_ROWS + 1)):
                 continue
