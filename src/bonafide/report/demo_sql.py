@@ -12,7 +12,9 @@ from bonafide.report.inspect import bound_sql
 from bonafide.report.learning import Entry, Learned, Shown, Words, choose_examples
 from bonafide.report.runs import evaluate_run, selections_over_time
 from bonafide.search.sql import search_sql
+from bonafide.synth.domains import Split
 from bonafide.synth.sql import Benchmark, write_benchmark
+from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Query, parse_query
 from bonafide.tasks.sql.rendering import rendered_query
 from bonafide.tasks.sql.sources import open_tables
@@ -45,7 +47,7 @@ epochs = {epochs}
 batch = 16
 encoder_rate = 1e-3
 head_rate = 1e-3
-reconstructor_rate = 2e-3
+reconstructor_rate = 3e-3
 select_by = "last"
 checkpoint_every = 100000
 """
@@ -54,14 +56,18 @@ _QUESTIONS = 12
 
 @dataclass(frozen=True)
 class SqlDemo:
-    """Implements :class:`bonafide.report.demo.Demo`; one domain, so that a small model learns it within minutes."""
+    """Implements :class:`bonafide.report.demo.Demo`.
 
-    tables: int = 240
+    One domain and at most two conditions, so that models of one or two narrow layers learn it within minutes.
+    """
+
+    tables: int = 120
     dev_tables: int = 30
     spuriousness: float = 0.5
-    epochs: float = 6.0
-    switch: float = 5.0
+    epochs: float = 14.0
+    switch: float = 12.5
     domain: str = "orders"
+    max_conditions: int = 2
 
     words = Words("tables", "query", "Aggregates", ("none", "max", "min", "count"))
 
@@ -75,13 +81,13 @@ class SqlDemo:
 
     def write(self, root: Path, seed: int) -> tuple[Benchmark, Benchmark]:
         """Tables of one domain with questions."""
-        domains = (self.domain,)
-        return (
-            write_benchmark(root / "train", seed, self.tables, _QUESTIONS, self.spuriousness, domains=domains),
-            write_benchmark(
-                root / "dev", seed, self.dev_tables, _QUESTIONS, self.spuriousness, split="dev", domains=domains
-            ),
-        )
+
+        def split(name: Split, tables: int) -> Benchmark:
+            return write_benchmark(
+                root / name, seed, tables, _QUESTIONS, self.spuriousness, name, (self.domain,), self.max_conditions
+            )
+
+        return split("train", self.tables), split("dev", self.dev_tables)
 
     def search(self, examples: Path, store: Path, progress: Callable[[float], None]) -> None:
         """Every query."""
@@ -92,7 +98,7 @@ class SqlDemo:
             found += count
             progress(found / (self.tables * _QUESTIONS))
 
-        search_sql(examples, store, progress=searched)
+        search_sql(examples, store, language=Language(max_conditions=self.max_conditions), progress=searched)
 
     def learned(self, name: str, run: Path, train: Files, dev: Files) -> Learned:
         """Answers, queries and aggregates on dev; what was chosen from the sets."""
