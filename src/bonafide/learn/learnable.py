@@ -164,6 +164,10 @@ class Learnable(Protocol):
         """The set that holds gold alone; empty where the solver's language has no room for it."""
         ...
 
+    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
+        """Gold's place in the item's set; None if it is not in it. For evaluation only."""
+        ...
+
     def picked(self, solutions: Any, kept: Integers) -> SolutionSet:
         """Some of a set's solutions, by place; its ``size`` stays, and it is no longer complete."""
         ...

@@ -97,6 +97,10 @@ class ReadingLearning:
         mentions = parse_gold(gold.solution, context).mentions
         return _set_of(mentions)
 
+    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
+        """The first mention that overlaps a gold one."""
+        return parse_gold(gold.solution, item.context).place_in(item.solutions)
+
     def picked(self, solutions: MentionSet, kept: Integers) -> MentionSet:
         """Some of the mentions."""
         return MentionSet(

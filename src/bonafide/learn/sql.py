@@ -114,6 +114,11 @@ class SqlLearning:
             True,
         )
 
+    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
+        """A query is found by what it says, wherever its values stand in the question."""
+        solutions: QuerySet = item.solutions
+        return solutions.index_of(parse_query(gold.solution, item.context))
+
     def picked(self, solutions: QuerySet, kept: Integers) -> QuerySet:
         """Some of the queries."""
         return QuerySet(

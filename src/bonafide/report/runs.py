@@ -22,7 +22,7 @@ from bonafide.evaluate.sql import Outcome, SqlPrediction, judge_all, total
 from bonafide.examples import Example, Gold, open_examples, read_gold
 from bonafide.files import read_json
 from bonafide.learn.data import load_training_data, thinned
-from bonafide.learn.learnable import Item
+from bonafide.learn.learnable import learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
@@ -60,12 +60,14 @@ def evaluate_run(
     beam: int = 1,
     execution_guided: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    model: Model | None = None,
 ) -> Evaluation:
     """Predict every example; with gold, also logical form, slots, and selection over the solution sets.
 
-    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder).
+    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``model``: that of the
+    run, where it was loaded already.
     """
-    model = load(run, "cuda" if torch.cuda.is_available() else "cpu")
+    model = model or load_for_evaluation(run)
     source = open_tables(tables if tables or table else tables_beside(examples), table)
     listed = list(open_examples(examples, source.check))
     known = read_gold(gold) if gold is not None else None
@@ -91,6 +93,11 @@ def evaluate_run(
     return Evaluation(figures, outcomes, predictions, ranked)
 
 
+def load_for_evaluation(run: Path) -> Model:
+    """The model of a run, on a GPU where there is one."""
+    return load(run, "cuda" if torch.cuda.is_available() else "cpu")
+
+
 def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
     """How often what trained the solver was gold, epoch by epoch, among the examples whose gold is in their set.
 
@@ -99,9 +106,13 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
     saved = {key: value for key, value in read_json(run / "recipe.json").items() if key != "tool"}
     if not saved["data"]["solutions"]:
         saved["data"]["solutions"] = str(run / "solutions")
-    items = load_training_data(recipe_from(saved, str(run)), run).items
+    recipe = recipe_from(saved, str(run))
+    items = load_training_data(recipe, run).items
     known = read_gold(gold)
-    right = [_place_of_gold(item, known) for item in items]
+    task = learnable(recipe.data.task)
+    right = [
+        task.place_of_gold(known[item.example.id], item, recipe) if item.example.id in known else None for item in items
+    ]
     table = []
     for line in (run / "selections.jsonl").read_text().splitlines():
         entry = json.loads(line)
@@ -116,13 +127,6 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
                 row[name] = sum(pairs) / len(pairs)
         table.append(row)
     return table
-
-
-def _place_of_gold(item: Item, known: dict[str, Gold]) -> int | None:
-    if item.example.id not in known:
-        return None
-    solutions: QuerySet = item.solutions
-    return solutions.index_of(parse_query(known[item.example.id].solution, item.context))
 
 
 def _predict(

@@ -179,12 +179,21 @@ def evaluation_table(figures: dict[str, Any]) -> Grid:
         grid.add_row(name, f"{accuracy['share']:.1%}", f"{accuracy['of']:,}")
 
     row("right answer", figures["execution"])
+    if "f1" in figures:
+        grid.add_row("F1", f"{figures['f1']:.1%}", f"{figures['examples']:,}")
+    for name, found in figures.get("answer_types", {}).items():
+        grid.add_row(f"  {name}", f"{found['execution']['share']:.1%} / {found['f1']:.1%}",
+                     f"{found['execution']['of']:,}")  # fmt: skip
     if "logical_form" in figures:
         row("right solution", figures["logical_form"])
-        for name, accuracy in figures["slots"].items():
-            row(f"  {name.replace('_', ' ')}", accuracy)
-        for name, found in figures["selection"].items():
-            row(f"gold is the {name}'s best of its set", found["accuracy"])
+        for part in ("slots", "operators", "operands"):
+            for name, accuracy in figures.get(part, {}).items():
+                row(f"  {name.replace('_', ' ')}{' operands' * (part == 'operands')}", accuracy)
+    for part in ("paragraph", "mention"):
+        if part in figures:
+            row(f"right {part}", figures[part])
+    for name, found in figures.get("selection", {}).items():
+        row(f"gold is the {name}'s best of its set", found["accuracy"])
     return grid
 
 
@@ -223,4 +232,9 @@ def row_numbers(rows: list[int], limit: int = 8) -> str:
 
 def _plain(text: str) -> str:
     """Text of the user's, which must not act as markup or as terminal control."""
-    return escape("".join("�" if unicodedata.category(char) in _CONTROL and char != "\n" else char for char in text))
+    return escape(harmless(text))
+
+
+def harmless(text: str) -> str:
+    """The same without terminal control."""
+    return "".join("�" if unicodedata.category(char) in _CONTROL and char != "\n" else char for char in text)

@@ -1,0 +1,50 @@
+"""``bonafide demo``: see it work on data that bonafide makes itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bonafide.cli.shown import tell
+
+if TYPE_CHECKING:
+    from bonafide.report.demo import Demo
+
+app = typer.Typer(help="See it work on data that bonafide makes itself.", no_args_is_help=True)
+
+DemoOut = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+DemoSeed = Annotated[int, typer.Option(help="Seed of data and training.")]
+
+
+@app.command("sql")
+def demo_sql_command(out: DemoOut = Path("demo"), seed: DemoSeed = 0) -> None:
+    """Synthetic tables, every query that reaches each answer, HardEM and MIMAX side by side, and a page to look at."""
+    from bonafide.report import page
+    from bonafide.report.demo_sql import SqlDemo
+    from bonafide.report.inspect import Inspection
+
+    _demo(SqlDemo(), out, seed)
+    inspection = Inspection(out / "solutions")
+    page.write_page(inspection, inspection.figures(out / "data/train/gold.jsonl"), out / "solutions.html")
+    tell(Console(), f"Every solution is in {escape(str(out / 'solutions.html'))}.")
+
+
+def _demo(demo: Demo, out: Path, seed: int) -> None:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from bonafide.report.demo import run_demo
+    from bonafide.report.terminal import comparison_table
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console
+    ) as progress:
+        names = {"search": "Search", **{name: f"Train {name}" for name in demo.methods}, "evaluate": "Evaluate"}
+        bars = {key: progress.add_task(name, total=1.0) for key, name in names.items()}
+        figures = run_demo(demo, out, seed, lambda key, share: progress.update(bars[key], completed=share))
+    Console().print(comparison_table(figures))
+    tell(Console(), f"Open [bold]{escape(str(out / 'report.html'))}[/bold] in a browser.")

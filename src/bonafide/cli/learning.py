@@ -1,0 +1,142 @@
+"""``bonafide train``, ``recipes``, ``evaluate`` and ``predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, searching, tell, training, working
+from bonafide.errors import BonafideError
+
+
+def train_command(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name (bonafide recipes) or path.")],
+    out: Out,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a value of the recipe, as section.key=value.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
+) -> None:
+    """Train a solver by a recipe; searches for the solutions first where the recipe names no store."""
+    from bonafide.learn.recipe import read_recipe
+    from bonafide.learn.trainer import train
+
+    settings = read_recipe(recipe, overrides or ())
+    with searching(out / "solutions") as (started, advance), training(out) as watcher:
+        train(settings, out, resume, watcher, (advance, started))
+    typer.echo((out / "README.md").read_text(), err=True)
+
+
+def recipes_command() -> None:
+    """The recipes in the package."""
+    from bonafide.learn.recipe import named_recipes
+
+    for name in named_recipes():
+        typer.echo(name)
+
+
+def evaluate_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote.")],
+    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
+    gold: Annotated[Path | None, typer.Option(help="gold.jsonl, for solution accuracy.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="tables.jsonl; by default the one beside the examples.")] = None,
+    table: TableFiles = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="documents.jsonl; by default the one beside the examples.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the predictions.")] = None,
+    beam: Annotated[int, typer.Option(help="1: greedy, as in the paper.", min=1)] = 1,
+    execution_guided: Annotated[
+        bool, typer.Option("--execution-guided", help="Leave out queries that return nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
+) -> None:
+    """How often a model's answers, and with gold its solutions, are right."""
+    from bonafide.report.runs import evaluate_run, load_for_evaluation
+    from bonafide.report.runs_discrete import evaluate_discrete
+    from bonafide.report.runs_reading import evaluate_reading
+    from bonafide.report.terminal import evaluation_table
+
+    model = load_for_evaluation(run)
+    with working("Predicting") as progress:
+        if model.task.name == "discrete":
+            figures = evaluate_discrete(model, run, examples, documents, gold, out, beam, progress).figures
+        elif model.task.name == "reading":
+            figures = evaluate_reading(model, run, examples, documents, gold, out, progress=progress).figures
+        else:
+            figures = evaluate_run(
+                run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model
+            ).figures
+    if as_json:
+        typer.echo(as_text(figures))
+    else:
+        Console().print(evaluation_table(figures))
+        tell(Console(stderr=True), f"[dim]Predictions are in {escape(str(out or run / 'predictions.jsonl'))}.[/dim]")
+
+
+def predict_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote.")],
+    question: Annotated[str, typer.Argument(help="Your question.")],
+    table: TableFiles = None,
+    types: Types = None,
+    context: Annotated[str | None, typer.Option(help="Which table, where there are several.")] = None,
+    passage: Annotated[Path | None, typer.Option(help="A text file, for a model of discrete reasoning.")] = None,
+    document: Annotated[
+        Path | None, typer.Option(help="A text or Markdown file, for a model of reading comprehension.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many answers to show.", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
+    from bonafide.learn.saved import load
+
+    if passage is not None:
+        _predict_on_passage(run, question, passage, top, as_json)
+        return
+    if document is not None:
+        _predict_in_document(run, question, document, top, as_json)
+        return
+    from bonafide.report.terminal import predictions_table
+    from bonafide.tasks.sql.sources import open_tables
+
+    source = open_tables(None, table or (), column_types(types), context)
+    if source.default is None:
+        raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
+    asked = source.tables[source.default]
+    model = load(run)
+    if model.task.name != "sql":
+        option = {"discrete": "--passage", "reading": "--document"}[model.task.name]
+        raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with {option} FILE.")
+    predictions = model.predict(asked, question, top=top)
+    if as_json:
+        lines = [
+            {"sql": each.sql, "parameters": each.parameters, "answer": each.answer, "confidence": each.confidence}
+            for each in predictions
+        ]
+        typer.echo(as_text(lines))
+    else:
+        Console().print(predictions_table(question, asked, predictions))
+
+
+def _predict_on_passage(run: Path, question: str, passage: Path, top: int, as_json: bool) -> None:
+    from bonafide.report.passages import answers_about, answers_to_json, passage_answers
+
+    answers = answers_about(run, question, passage, top)
+    if as_json:
+        typer.echo(as_text(answers_to_json(answers)))
+    else:
+        Console().print(passage_answers(question, answers))
+
+
+def _predict_in_document(run: Path, question: str, path: Path, top: int, as_json: bool) -> None:
+    from bonafide.report.mentions import answers_in, answers_to_json, document_answers
+
+    document, answers = answers_in(run, question, path, top)
+    if as_json:
+        typer.echo(as_text(answers_to_json(answers)))
+    else:
+        Console().print(document_answers(question, document, answers))

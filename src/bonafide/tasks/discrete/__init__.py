@@ -1,0 +1,1 @@
+"""The discrete-reasoning task: numbers, dates and spans of a passage, and programs over them (DROP)."""

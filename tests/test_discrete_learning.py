@@ -1,0 +1,257 @@
+"""Learning discrete reasoning: every method trains, runs go on where they stopped, models are saved and judged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from bonafide import ragged
+from bonafide.cli import app
+from bonafide.documents import open_documents
+from bonafide.errors import BonafideError
+from bonafide.examples import Example, Gold, open_examples, read_gold
+from bonafide.learn.discrete import DiscreteLearning, gold_program, passages_of
+from bonafide.learn.methods import METHODS
+from bonafide.learn.recipe import Recipe, named_recipes, read_recipe, recipe_from
+from bonafide.learn.saved import Model, load, save_model
+from bonafide.learn.trainer import Progress, train
+from bonafide.report.passages import answer_line, answers_about
+from bonafide.report.runs import selections_over_time
+from bonafide.report.runs_discrete import evaluate_discrete
+from bonafide.search.discrete import search_discrete
+from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.tasks.discrete.evidence import operands
+from bonafide.tasks.discrete.language import Language
+from bonafide.tasks.discrete.notation import parse_program
+from bonafide.tasks.discrete.passage import Passage, Reading, read
+from bonafide.tasks.discrete.solver import DiscreteSolver, DiscreteSpec, build_discrete_solver
+from tiny_runs import OPTIONS, weights
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``train`` with 24 questions and its solution store, and ``dev`` with 4."""
+    root = tmp_path_factory.mktemp("data")
+    write_discrete_benchmark(root / "train", seed=1, passages=4, questions=6, scenes=("games",))
+    write_discrete_benchmark(root / "dev", seed=1, passages=1, questions=4, split="dev", scenes=("games",))
+    search_discrete(root / "train/examples.jsonl", root / "solutions")
+    return root
+
+
+def recipe(root: Path, method: str, **changed: dict[str, Any]) -> Recipe:
+    values: dict[str, dict[str, Any]] = {
+        "data": {"task": "discrete", "root": str(root), "solutions": str(root / "solutions"), "max_solutions": 30},
+        "solver": {"encoder": "scratch", "layers": 1, "width": 32, "heads": 2, "head_width": 32, "dropout": 0.0},
+        "reconstructor": {"kind": "t-scratch", "layers": 1, "width": 32, "heads": 2},
+        "objective": {"method": method, "options": OPTIONS.get(method, {})},
+        "train": {
+            "epochs": 4.0,
+            "batch": 8,
+            "seed": 5,
+            "encoder_rate": 3e-3,
+            "head_rate": 3e-3,
+            "checkpoint_every": 5,
+            "evaluate_every": 2.0,
+            "log_every": 1,
+        },
+    }
+    made = {section: {**content, **changed.get(section, {})} for section, content in values.items()}
+    return recipe_from(made, "a test")
+
+
+@pytest.fixture(scope="module")
+def learned(data: Path) -> Path:
+    """A run that learned its training examples by heart, from gold."""
+    out = data / "learned"
+    train(recipe(data, "supervised", train={"epochs": 40.0, "evaluate_every": 40.0}, data={"dev": ""}), out)
+    return out
+
+
+def items(root: Path) -> Iterator[tuple[Example, Passage, Any]]:
+    task = DiscreteLearning()
+    split = task.open_split(root / "train")
+    for example, (_, solutions) in zip(split.file, task.open_store(root / "solutions"), strict=True):
+        yield example, split.context_of(example), solutions
+
+
+def marginal(solver: DiscreteSolver, root: Path) -> float:
+    """The mean of log Σ P(z) over the solution sets of the training examples that have one."""
+    batch = solver.collate([
+        solver.features(example.question, passage, solutions)
+        for example, passage, solutions in items(root) if len(solutions)
+    ])  # fmt: skip
+    with torch.no_grad():
+        return float(ragged.logsumexp(solver.log_prob(solver(batch), batch), batch.offsets).mean())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_makes_the_solutions_likelier_and_logs_dev_figures(
+    data: Path, tmp_path: Path, method: str
+) -> None:
+    made = recipe(data, method)
+    train(made, tmp_path / "run")
+    trained = load(tmp_path / "run")
+    texts = [text for example, passage, _ in items(data) for text in (example.question, passage.text)]
+    untrained = build_discrete_solver(trained.solver.spec, texts, seed=made.train.seed).eval()
+    assert marginal(trained.solver, data) > marginal(untrained, data) + 1
+    entries = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    figures = next(entry["evaluation"] for entry in entries if "evaluation" in entry)
+    assert {"dev_execution", "dev_f1"} <= set(figures)
+    shares = [value for name, value in figures.items() if re.fullmatch(r"selected_\d_operations", name)]
+    assert sum(shares) == pytest.approx(1)
+    if METHODS[method] in (METHODS["mimax"], METHODS["vae"]):
+        assert trained.reconstructor is not None
+        assert all(np.isfinite(entry["reconstructor_loss"]) for entry in entries if "reconstructor_loss" in entry)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, "mimax", data={"dev": ""}, solver={"dropout": 0.1})
+    train(made, tmp_path / "whole")
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 8:  # after the switch to HardEM, between two checkpoints
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        train(made, tmp_path / "stopped", watcher=stop)
+    train(made, tmp_path / "stopped", resume=True)
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
+
+
+def test_a_model_that_learned_gold_by_heart_is_right_about_every_program(data: Path, learned: Path) -> None:
+    done = evaluate_discrete(
+        load(learned), learned, data / "train/examples.jsonl", gold=data / "train/gold.jsonl", beam=3
+    )
+    figures = done.figures
+    assert figures["examples"] == 24
+    assert figures["logical_form"]["share"] >= 0.9
+    assert figures["execution"]["share"] >= figures["logical_form"]["share"]
+    assert figures["f1"] >= figures["execution"]["share"]
+    assert sum(each["of"] for each in figures["operators"].values()) == 24
+    assert sum(each["of"] for each in figures["operands"].values()) == 24
+    assert sum(each["execution"]["of"] for each in figures["answer_types"].values()) == 24
+    found = figures["selection"]["solver"]
+    assert found["accuracy"]["share"] >= 0.9
+    assert found["gold_in_set"]["of"] == 24
+    known = {each.example: each for each in done.outcomes}
+    for prediction in done.predictions:
+        scores = [prediction.log_probability, *(score for _, score in prediction.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+        if known[prediction.example].solution and prediction.rank_of_gold is not None:
+            assert prediction.rank_of_gold == 1
+
+
+def test_predictions_say_where_their_operands_stand(data: Path, learned: Path, tmp_path: Path) -> None:
+    examples = data / "train/examples.jsonl"
+    evaluate_discrete(load(learned), learned, examples, out=tmp_path / "predictions.jsonl")
+    passage_of = passages_of(open_documents(None, examples))
+    by_id = {example.id: example for example in open_examples(examples)}
+    lines = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    assert len(lines) == 24
+    seen = 0
+    for line in lines:
+        example = by_id[line["example"]]
+        reading = Reading(Passage(example.question), passage_of(example))
+        program = parse_program(line["program"], reading, Language())
+        assert len(line["operands"]) == program.operands
+        for operand in line["operands"]:
+            source = {"passage": reading.passage.text, "question": example.question}.get(operand["source"])
+            if source is not None:
+                assert " ".join(source[start:end] for start, end in operand["pieces"]) == operand["text"]
+                seen += 1
+    assert seen > 24
+
+
+def test_what_was_selected_is_compared_with_gold_epoch_by_epoch(data: Path, learned: Path) -> None:
+    table = selections_over_time(learned, data / "train/gold.jsonl")
+    assert [row["epoch"] for row in table] == [40]
+    assert table[0]["selected"] == 1  # gold was all there was
+
+
+def test_a_saved_model_predicts_the_same(data: Path, tmp_path: Path) -> None:
+    example, passage, _ = next(items(data))
+    spec = DiscreteSpec("scratch", 1, 32, 2, decoder_width=32)
+    solver = build_discrete_solver(spec, [example.question, passage.text], seed=3).eval()
+    model = Model(solver, None, None, {"recipe": recipe(data, "mml").to_json(), "step": 0})
+    save_model(tmp_path / "model", model)
+    asked = (passage, example.question)
+    again = load(tmp_path / "model").predict(*asked, top=5)
+    assert len(again) == 5
+    assert [(each.text, each.log_probability) for each in again] == [
+        (each.text, each.log_probability) for each in model.predict(*asked, top=5)
+    ]
+
+
+def test_the_command_line_shows_the_formula_and_the_text_around_each_operand(
+    data: Path, learned: Path, tmp_path: Path
+) -> None:
+    gold = read_gold(data / "train/gold.jsonl")
+    example, passage, _ = next(
+        item for item in items(data) if str(gold[item[0].id].solution["program"]).startswith("subtract(")
+    )
+    (tmp_path / "passage.txt").write_text(passage.text)
+    arguments = ["predict", str(learned), example.question, "--passage", str(tmp_path / "passage.txt")]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    best = answers_about(learned, example.question, tmp_path / "passage.txt", top=1)[0]
+    assert answer_line(best) in shown.output
+    assert re.fullmatch(r"\S+ − \S+ = \S+", answer_line(best))
+    for operand in operands(best.program, best.reading, best.language):
+        around = operand.surroundings(best.reading, 15)
+        assert around is not None
+        assert " ".join("".join(around).strip("… ").split()) in " ".join(shown.output.split())
+    listed = json.loads(CliRunner().invoke(app, [*arguments, "--json", "--top", "2"]).output)
+    assert len(listed) == 2
+    assert listed[0]["answer"] == list(best.answer)
+
+
+@pytest.mark.parametrize(
+    ("content", "question", "message"),
+    [(b"\xff\xfe7", "how many?", "not a text in UTF-8"), (b"7 ships", " ", "question is empty")],
+)
+def test_bad_passages_and_questions_are_refused_in_words(
+    learned: Path, tmp_path: Path, content: bytes, question: str, message: str
+) -> None:
+    (tmp_path / "passage.txt").write_bytes(content)
+    with pytest.raises(BonafideError, match=message):
+        answers_about(learned, question, tmp_path / "passage.txt", top=1)
+
+
+def test_gold_beyond_the_language_is_left_out_and_gold_that_is_no_program_is_an_error() -> None:
+    reading = read("how many?", "7 of 9 or 8")
+    three = Gold("one", {"program": 'add_add(n0 "7", n1 "9", n2 "8")'})
+    assert gold_program(three, reading, Language()) is not None
+    assert gold_program(three, reading, Language(max_operands=2)) is None
+    for wrong in ({"program": 'value(n9 "7")'}, {"program": "seven"}, {"sql": "SELECT"}):
+        with pytest.raises(BonafideError, match="gold of 'one'"):
+            gold_program(Gold("one", wrong), reading, Language())
+
+
+def test_there_is_a_drop_recipe_for_each_method_but_supervised() -> None:
+    wanted = {f"drop-{method}" for method in METHODS if method != "supervised"}
+    assert wanted <= set(named_recipes())
+    for name in wanted:
+        made = read_recipe(name)
+        assert made.data.task == "discrete"
+        assert made.language == DiscreteLearning.language_options()
+        assert made.train.batch == 32
+
+
+def test_a_wrong_language_of_a_recipe_is_refused_in_words() -> None:
+    with pytest.raises(BonafideError, match="expected alike or any"):
+        read_recipe("drop-mml", ["language.operands=some"])
+    with pytest.raises(BonafideError, match="1 to 3 operands"):
+        read_recipe("drop-mml", ["language.max_operands=4"])
