@@ -33,6 +33,22 @@ def demo_sql_command(out: DemoOut = Path("demo"), seed: DemoSeed = 0) -> None:
     tell(Console(), f"Every solution is in {escape(str(out / 'solutions.html'))}.")
 
 
+@app.command("discrete")
+def demo_discrete_command(out: DemoOut = Path("demo-discrete"), seed: DemoSeed = 0) -> None:
+    """Synthetic passages, every program that reaches each answer, HardEM and MIMAX side by side, and a page."""
+    from bonafide.report.demo_discrete import DiscreteDemo
+
+    _demo(DiscreteDemo(), out, seed)
+
+
+@app.command("reading")
+def demo_reading_command(out: DemoOut = Path("demo-reading"), seed: DemoSeed = 0) -> None:
+    """Synthetic documents, every mention of each answer, three methods side by side, and a page to look at."""
+    from bonafide.report.demo_reading import ReadingDemo
+
+    _demo(ReadingDemo(), out, seed)
+
+
 def _demo(demo: Demo, out: Path, seed: int) -> None:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 

@@ -171,12 +171,17 @@ class ReadingLearning:
         self, prediction: ReadingAnswer, context: Document, question: str, recipe: Recipe
     ) -> RenderedSet:
         """One mention, in its paragraph."""
-        return _rendered(_set_of([prediction.mention]), context)[0]
+        return rendered_mention(prediction.mention, context)
 
     def scores(self, prediction: ReadingAnswer, example: Example) -> dict[str, float]:
         """Exact match and F1, the best over the accepted answers."""
         accepted = [str(each) for each in example.answers]
         return {"execution": exact_match(prediction.answer, accepted), "f1": f1(prediction.answer, accepted)}
+
+
+def rendered_mention(mention: Mention, document: Document) -> RenderedSet:
+    """One mention in its paragraph, for the reconstructor."""
+    return _rendered(_set_of([mention]), document)[0]
 
 
 def _set_of(mentions: Sequence[Mention]) -> MentionSet:

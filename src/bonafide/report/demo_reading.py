@@ -1,0 +1,128 @@
+"""The demo of the reading task: documents in which every answer stands in several places; three methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bonafide.documents import open_documents
+from bonafide.examples import Example, open_examples, read_gold
+from bonafide.learn.reading import rendered_mention
+from bonafide.report.demo import Files
+from bonafide.report.learning import Entry, Learned, Shown, Words, choose_examples
+from bonafide.report.runs import load_for_evaluation, selections_over_time
+from bonafide.report.runs_reading import evaluate_reading
+from bonafide.search.reading import search_reading
+from bonafide.synth.domains import Split
+from bonafide.synth.reading import ReadingBenchmark, write_reading_benchmark
+from bonafide.tasks.reading.span import Mention, parse_gold
+
+_RECIPE = """
+[data]
+task = "reading"
+dev_examples = 1
+
+[solver]
+encoder = "scratch"
+layers = 2
+width = 96
+heads = 4
+window = 96
+stride = 48
+
+[reconstructor]
+kind = "t-scratch"
+layers = 1
+width = 96
+heads = 4
+
+[objective]
+method = "{method}"
+
+[objective.options]
+{options}
+
+[train]
+epochs = {epochs}
+batch = 16
+encoder_rate = 1e-3
+head_rate = 1e-3
+reconstructor_rate = 3e-3
+select_by = "last"
+checkpoint_every = 100000
+"""
+
+
+@dataclass(frozen=True)
+class ReadingDemo:
+    """Implements :class:`bonafide.report.demo.Demo`; few topics, so that a small model learns it within minutes."""
+
+    documents: int = 60
+    dev_documents: int = 20
+    questions: int = 6
+    decoys: int = 3
+    topics: tuple[str, ...] = ("ships", "plays")
+    epochs: float = 14.0
+    switch: float = 13.5
+
+    words = Words("documents", "mention", "Mentions", ("first_mention", "first_paragraph"))
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """First-only, HardEM, and MIMAX as in the paper."""
+        return {
+            "First-only": _RECIPE.format(method="first-only", options="", epochs=self.epochs),
+            "HardEM": _RECIPE.format(method="hard-em", options="", epochs=self.epochs),
+            "MIMAX": _RECIPE.format(method="mimax", options=f"switch = {self.switch}", epochs=self.epochs),
+        }
+
+    def write(self, root: Path, seed: int) -> tuple[ReadingBenchmark, ReadingBenchmark]:
+        """Documents of a few topics with questions."""
+
+        def split(name: Split, documents: int) -> ReadingBenchmark:
+            return write_reading_benchmark(root / name, seed, documents, self.questions, self.decoys, name, self.topics)
+
+        return split("train", self.documents), split("dev", self.dev_documents)
+
+    def search(self, examples: Path, store: Path, progress: Callable[[float], None]) -> None:
+        """Every mention."""
+        search_reading(examples, store)
+        progress(1.0)
+
+    def learned(self, name: str, run: Path, train: Files, dev: Files) -> Learned:
+        """Answers, paragraphs and mentions on dev; what was chosen from the sets."""
+        done = evaluate_reading(load_for_evaluation(run), run, dev.examples, gold=dev.gold)
+        figures = {
+            "right answer": done.figures["execution"]["share"],
+            "right paragraph": done.figures["paragraph"]["share"],
+            "right solution": done.figures["mention"]["share"],
+            "gold chosen from the set": done.figures["selection"]["solver"]["accuracy"]["share"],
+        }
+        predicted = {name: None if each is None else each.mention for name, each in done.answers.items()}
+        return Learned(name, run, figures, predicted, selections_over_time(run, train.gold))
+
+    def shown(self, methods: Sequence[Learned], dev: Files) -> list[Shown]:
+        """Mentions of ten questions."""
+        source = open_documents(None, dev.examples)
+        examples = list(open_examples(dev.examples))
+        known = read_gold(dev.gold)
+        gold = {each.id: parse_gold(known[each.id].solution, source.document_of(each)).mentions[0] for each in examples}
+
+        def entry(name: str, example: Example, mention: Mention, right: bool) -> Entry:
+            document = source.document_of(example)
+            text = document.paragraphs[mention.paragraph]
+            low, high = max(0, mention.start - 40), mention.end + 40
+            before, said, after = text[low : mention.start], mention.text(document), text[mention.end : high]
+            return Entry(name, f"…{before}[{said}]{after}…", right, rendered_mention(mention, document))
+
+        return choose_examples(methods, examples, gold, entry)
+
+    def about(self, seed: int, train: Files, dev: Files) -> str:
+        """What was learned from, and measured on."""
+        return (
+            f"{self.documents * self.questions:,} training questions on {self.documents} synthetic documents (seed "
+            f"{seed}), each answer standing in {self.decoys + 1} places; figures on "
+            f"{self.dev_documents * self.questions:,} questions about documents, names and some phrasings that were "
+            "held out."
+        )
