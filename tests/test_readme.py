@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from bonafide.examples import write_jsonl
+from bonafide.solutions import SolutionStore
 from bonafide.synth.sql import generate
+from bonafide.tasks.discrete.program import Operator
+from bonafide.tasks.discrete.task import ProgramCodec
+from bonafide.tasks.reading.task import MentionCodec
 from bonafide.tasks.sql.tables import table_to_json
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -48,6 +52,16 @@ def test_your_own_table_and_from_python(tmp_path):
     printed = run(f"python - <<'PYTHON'\n{program}\nPYTHON", tmp_path).splitlines()
     assert any(line.startswith('SELECT "Units" FROM "sales"') for line in printed)
     assert int(printed[-1]) >= len(printed) - 1 > 1
+
+
+def test_your_own_texts(tmp_path):
+    (commands,) = blocks("Your own texts", "bash")
+    run(commands, tmp_path)
+    programs = SolutionStore(tmp_path / "programs", ProgramCodec())
+    (operators,) = [{program.operator for program in found} for _, found in programs]
+    assert {Operator.VALUE, Operator.SUBTRACT} <= operators
+    mentions = SolutionStore(tmp_path / "mentions", MentionCodec())
+    assert [len(found) for _, found in mentions] == [2]
 
 
 def test_a_public_data_set(tmp_path):

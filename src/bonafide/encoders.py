@@ -63,6 +63,12 @@ class Encoder(nn.Module):
         """transformers' configuration."""
         return self.model.config
 
+    def to_json(self) -> dict[str, Any]:
+        """What :func:`empty_encoder` needs, without what belongs to the machine it was loaded on."""
+        described: dict[str, Any] = {**self.config.to_diff_dict(), "model_type": self.config.model_type}
+        machine = ("_name_or_path", "dtype", "transformers_version")
+        return {key: value for key, value in described.items() if key not in machine}
+
     @property
     def width(self) -> int:
         """The size of a state."""

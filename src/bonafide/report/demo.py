@@ -22,6 +22,44 @@ from bonafide.report.learning import Learned, Shown, Words, write_learning_page
 Report = Callable[[str, float], None]
 """Told the name of a part and how much of it is done, 0 to 1."""
 
+_RECIPE = """
+[data]
+{data}
+
+[solver]
+encoder = "scratch"
+layers = 2
+width = 96
+heads = 4
+{solver}
+
+[reconstructor]
+kind = "t-scratch"
+layers = 1
+width = 96
+heads = 4
+
+[objective]
+method = "{method}"
+
+[objective.options]
+{options}
+
+[train]
+epochs = {epochs}
+batch = 16
+encoder_rate = 1e-3
+head_rate = 1e-3
+reconstructor_rate = 3e-3
+select_by = "last"
+checkpoint_every = 100000
+"""
+
+
+def small_recipe(method: str, epochs: float, data: str, solver: str = "", options: str = "") -> str:
+    """The recipe of models that learn within minutes on a CPU; the arguments are lines of its sections."""
+    return _RECIPE.format(method=method, epochs=epochs, data=data, solver=solver, options=options)
+
 
 class Files(Protocol):
     """A split on disk."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from bonafide.documents import open_documents
 from bonafide.examples import Example, open_examples, read_gold
 from bonafide.learn.discrete import passages_of
-from bonafide.report.demo import Files
+from bonafide.report.demo import Files, small_recipe
 from bonafide.report.learning import Entry, Learned, Shown, Words, choose_examples
 from bonafide.report.runs import load_for_evaluation, selections_over_time
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -22,39 +22,8 @@ from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.program import Program
 from bonafide.tasks.discrete.rendering import rendered_program
 
-_RECIPE = """
-[data]
-task = "discrete"
-dev_examples = 60
-
-[solver]
-encoder = "scratch"
-layers = 2
-width = 96
-heads = 4
-head_width = 96
-
-[reconstructor]
-kind = "t-scratch"
-layers = 1
-width = 96
-heads = 4
-
-[objective]
-method = "{method}"
-
-[objective.options]
-{options}
-
-[train]
-epochs = {epochs}
-batch = 16
-encoder_rate = 1e-3
-head_rate = 1e-3
-reconstructor_rate = 3e-3
-select_by = "last"
-checkpoint_every = 100000
-"""
+_DATA = 'task = "discrete"\ndev_examples = 60'
+_SOLVER = "head_width = 96"
 _QUESTIONS = 12
 
 
@@ -75,8 +44,8 @@ class DiscreteDemo:
     def methods(self) -> dict[str, str]:
         """HardEM, and MIMAX as in the paper."""
         return {
-            "HardEM": _RECIPE.format(method="hard-em", options="", epochs=self.epochs),
-            "MIMAX": _RECIPE.format(method="mimax", options=f"switch = {self.switch}", epochs=self.epochs),
+            "HardEM": small_recipe("hard-em", self.epochs, _DATA, _SOLVER),
+            "MIMAX": small_recipe("mimax", self.epochs, _DATA, _SOLVER, options=f"switch = {self.switch}"),
         }
 
     def write(self, root: Path, seed: int) -> tuple[DiscreteBenchmark, DiscreteBenchmark]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bonafide.documents import open_documents
 from bonafide.examples import Example, open_examples, read_gold
 from bonafide.learn.reading import rendered_mention
-from bonafide.report.demo import Files
+from bonafide.report.demo import Files, small_recipe
 from bonafide.report.learning import Entry, Learned, Shown, Words, choose_examples
 from bonafide.report.runs import load_for_evaluation, selections_over_time
 from bonafide.report.runs_reading import evaluate_reading
@@ -18,40 +18,8 @@ from bonafide.synth.domains import Split
 from bonafide.synth.reading import ReadingBenchmark, write_reading_benchmark
 from bonafide.tasks.reading.span import Mention, parse_gold
 
-_RECIPE = """
-[data]
-task = "reading"
-dev_examples = 1
-
-[solver]
-encoder = "scratch"
-layers = 2
-width = 96
-heads = 4
-window = 96
-stride = 48
-
-[reconstructor]
-kind = "t-scratch"
-layers = 1
-width = 96
-heads = 4
-
-[objective]
-method = "{method}"
-
-[objective.options]
-{options}
-
-[train]
-epochs = {epochs}
-batch = 16
-encoder_rate = 1e-3
-head_rate = 1e-3
-reconstructor_rate = 3e-3
-select_by = "last"
-checkpoint_every = 100000
-"""
+_DATA = 'task = "reading"\ndev_examples = 1'
+_SOLVER = "window = 96\nstride = 48"
 
 
 @dataclass(frozen=True)
@@ -72,9 +40,9 @@ class ReadingDemo:
     def methods(self) -> dict[str, str]:
         """First-only, HardEM, and MIMAX as in the paper."""
         return {
-            "First-only": _RECIPE.format(method="first-only", options="", epochs=self.epochs),
-            "HardEM": _RECIPE.format(method="hard-em", options="", epochs=self.epochs),
-            "MIMAX": _RECIPE.format(method="mimax", options=f"switch = {self.switch}", epochs=self.epochs),
+            "First-only": small_recipe("first-only", self.epochs, _DATA, _SOLVER),
+            "HardEM": small_recipe("hard-em", self.epochs, _DATA, _SOLVER),
+            "MIMAX": small_recipe("mimax", self.epochs, _DATA, _SOLVER, options=f"switch = {self.switch}"),
         }
 
     def write(self, root: Path, seed: int) -> tuple[ReadingBenchmark, ReadingBenchmark]:

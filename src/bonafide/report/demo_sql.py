@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bonafide.examples import Example, open_examples, read_gold
-from bonafide.report.demo import Files
+from bonafide.report.demo import Files, small_recipe
 from bonafide.report.inspect import bound_sql
 from bonafide.report.learning import Entry, Learned, Shown, Words, choose_examples
 from bonafide.report.runs import evaluate_run, selections_over_time
@@ -19,38 +19,7 @@ from bonafide.tasks.sql.query import Query, parse_query
 from bonafide.tasks.sql.rendering import rendered_query
 from bonafide.tasks.sql.sources import open_tables
 
-_RECIPE = """
-[data]
-max_solutions = 40
-dev_examples = 120
-
-[solver]
-encoder = "scratch"
-layers = 2
-width = 96
-heads = 4
-
-[reconstructor]
-kind = "t-scratch"
-layers = 1
-width = 96
-heads = 4
-
-[objective]
-method = "{method}"
-
-[objective.options]
-{options}
-
-[train]
-epochs = {epochs}
-batch = 16
-encoder_rate = 1e-3
-head_rate = 1e-3
-reconstructor_rate = 3e-3
-select_by = "last"
-checkpoint_every = 100000
-"""
+_DATA = "max_solutions = 40\ndev_examples = 120"
 _QUESTIONS = 12
 
 
@@ -75,8 +44,8 @@ class SqlDemo:
     def methods(self) -> dict[str, str]:
         """HardEM, and MIMAX as in the paper."""
         return {
-            "HardEM": _RECIPE.format(method="hard-em", options="", epochs=self.epochs),
-            "MIMAX": _RECIPE.format(method="mimax", options=f"switch = {self.switch}", epochs=self.epochs),
+            "HardEM": small_recipe("hard-em", self.epochs, _DATA),
+            "MIMAX": small_recipe("mimax", self.epochs, _DATA, options=f"switch = {self.switch}"),
         }
 
     def write(self, root: Path, seed: int) -> tuple[Benchmark, Benchmark]:

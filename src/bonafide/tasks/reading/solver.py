@@ -40,7 +40,15 @@ from bonafide.encoders import (
     special_pieces,
 )
 from bonafide.errors import BonafideError
-from bonafide.tasks.reading.features import MARKERS, Features, Markers, SolverBatch, collate, make_features
+from bonafide.tasks.reading.features import (
+    MARKERS,
+    SHARED_PIECES,
+    Features,
+    Markers,
+    SolverBatch,
+    collate,
+    make_features,
+)
 from bonafide.tasks.reading.span import Mention, MentionSet
 from bonafide.tasks.reading.windows import (
     QUESTION_PIECES,
@@ -97,6 +105,8 @@ class Reader(nn.Module):
         self.tokenizer = tokenizer
         self.markers = Markers(*special_pieces(tokenizer), tokenizer.pad_token_id or 0)
         self.encoder = encoder
+        self.shared = nn.Embedding(SHARED_PIECES, encoder.embedding_width)
+        nn.init.zeros_(self.shared.weight)  # at first the encoder reads as it did before
         self.dropout = nn.Dropout(spec.dropout)
         self.bounds = nn.Linear(encoder.width, 2)
         self.window = nn.Sequential(
@@ -147,7 +157,8 @@ class Reader(nn.Module):
         scores: list[Tensor] = []
         windows: list[Tensor] = []
         for part in batch.rows:
-            states = self.dropout(self.encoder(part.pieces, part.counts, part.question))
+            marks = self.shared(part.shared)
+            states = self.dropout(self.encoder(part.pieces, part.counts, part.question, marks))
             first = part.question + 2
             index = (first[:, None] + column).clamp(max=states.shape[1] - 1)
             bounds = self.bounds(states).gather(1, index[..., None].expand(-1, -1, 2))
@@ -222,10 +233,7 @@ class Reader(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """What :meth:`from_config` needs besides the weights and the tokenizer, as JSON."""
-        encoder = {**self.encoder.config.to_diff_dict(), "model_type": self.encoder.config.model_type}
-        for machine in ("_name_or_path", "dtype", "transformers_version"):
-            encoder.pop(machine, None)
-        return {"spec": asdict(self.spec), "encoder": encoder}
+        return {"spec": asdict(self.spec), "encoder": self.encoder.to_json()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], tokenizer_folder: str | Path) -> Self:
