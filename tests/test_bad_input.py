@@ -140,6 +140,7 @@ def test_of_very_many_problems_the_first_twenty_are_shown(data: Path) -> None:
         ("[true]", "the truth value true"),
         ('[{"city": "Oslo"}]', 'an object {"city": "Oslo"}'),
         ("[[7]]", "a list [7]"),
+        ('[["Oslo", "Riga"]]', 'a list ["Oslo", "Riga"]'),
         ("[NaN]", "the number NaN"),
         ("[-Infinity]", "the number -Infinity"),
         ("[1e400]", "the number Infinity"),

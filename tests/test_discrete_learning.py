@@ -28,6 +28,7 @@ from bonafide.report.runs import selections_over_time
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.search.discrete import search_discrete
 from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.tasks.discrete import windows as window_module
 from bonafide.tasks.discrete.evidence import operands
 from bonafide.tasks.discrete.language import Language
 from bonafide.tasks.discrete.notation import parse_program
@@ -137,6 +138,7 @@ def test_a_model_that_learned_gold_by_heart_is_right_about_every_program(data: P
     )
     figures = done.figures
     assert figures["examples"] == 24
+    assert figures["cut"] == 0
     assert figures["logical_form"]["share"] >= 0.9
     assert figures["execution"]["share"] >= figures["logical_form"]["share"]
     assert figures["f1"] >= figures["execution"]["share"]
@@ -218,6 +220,19 @@ def test_the_command_line_shows_the_formula_and_the_text_around_each_operand(
     assert listed[0]["answer"] == list(best.answer)
 
 
+def test_a_passage_that_is_too_long_is_said_to_be_cut(
+    learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "passage.txt").write_text("7 ships of 9 sank . " * 200)
+    asked = ["predict", str(learned), "how many ships?", "--passage", str(tmp_path / "passage.txt"), "--top", "1"]
+    assert "too long" not in CliRunner().invoke(app, asked).output
+    monkeypatch.setattr(window_module, "MOST_WINDOWS", 1)
+    best = answers_about(learned, "how many ships?", tmp_path / "passage.txt", top=1)[0]
+    assert 100 < best.read.passage < len(best.reading.passage) == 1200
+    shown = " ".join(CliRunner().invoke(app, asked).output.split())
+    assert f"read the first {best.read.passage} of 1,200 tokens" in shown
+
+
 @pytest.mark.parametrize(
     ("content", "question", "message"),
     [(b"\xff\xfe7", "how many?", "not a text in UTF-8"), (b"7 ships", " ", "question is empty")],
@@ -228,6 +243,21 @@ def test_bad_passages_and_questions_are_refused_in_words(
     (tmp_path / "passage.txt").write_bytes(content)
     with pytest.raises(BonafideError, match=message):
         answers_about(learned, question, tmp_path / "passage.txt", top=1)
+
+
+def test_the_evidence_of_an_operand_is_cut_at_words_and_says_where_it_goes_on() -> None:
+    reading = read("of 100?", "In the long war of 1648 the old town of Ghent fell within days.")
+    program = parse_program('subtract(n0 "1648", m0 "100")', reading, Language())
+    year, asked = operands(program, reading, Language())
+    assert year.surroundings(reading, 12) == ("… war of ", "1648", " the old …")
+    assert year.surroundings(reading, 200) == (
+        "In the long war of ",
+        "1648",
+        " the old town of Ghent fell within days.",
+    )
+    assert (asked.source, asked.surroundings(reading, 9)) == ("question", ("of ", "100", "?"))
+    constant = operands(parse_program('add(n0 "1648", c0 "100")', reading, Language()), reading, Language())[1]
+    assert (constant.source, constant.pieces, constant.surroundings(reading)) == ("constant", (), None)
 
 
 def test_gold_beyond_the_language_is_left_out_and_gold_that_is_no_program_is_an_error() -> None:

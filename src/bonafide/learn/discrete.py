@@ -24,6 +24,7 @@ from bonafide.tasks.discrete.execution import Value, execute
 from bonafide.tasks.discrete.language import Language, Rule
 from bonafide.tasks.discrete.metrics import score, value_texts
 from bonafide.tasks.discrete.notation import formula, parse_program, program_text
+from bonafide.tasks.discrete.options import Readable
 from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.program import Operator, Program
 from bonafide.tasks.discrete.programset import ProgramSet, program_set
@@ -70,6 +71,7 @@ class DiscreteAnswer:
     reading: Reading
     language: Language
     log_probability: float
+    read: Readable  # what the solver read of question and passage; less than all where they are very long
 
     @property
     def solution(self) -> Program:
@@ -100,6 +102,11 @@ class DiscreteAnswer:
     def confidence(self) -> float:
         """P_θ(z | d, q)."""
         return math.exp(self.log_probability)
+
+    @property
+    def cut(self) -> bool:
+        """Whether something was not read."""
+        return self.read != Readable(len(self.reading.question), len(self.reading.passage))
 
 
 class DiscreteLearning:
@@ -203,10 +210,16 @@ class DiscreteLearning:
         language = solver.spec.language
         return [
             [
-                DiscreteAnswer(each.program, Reading(Passage(question), passage), language, each.log_probability)
+                DiscreteAnswer(
+                    each.program,
+                    Reading(Passage(question), passage),
+                    language,
+                    each.log_probability,
+                    features.windows.readable,
+                )
                 for each in programs[:top]
             ]
-            for (passage, question), programs in zip(asked, decoded, strict=True)
+            for (passage, question), programs, features in zip(asked, decoded, batch.features, strict=True)
         ]
 
     def rendered_prediction(

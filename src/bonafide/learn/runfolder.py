@@ -142,6 +142,8 @@ class RunFolder:
             lines.append("**Trained on gold solutions**: the upper bound, not a result of learning from answers.")
         if data["capped"]:
             lines.append(f"{data['capped']:,} solution sets were sampled down to {self.recipe.data.max_solutions:,}.")
+        if data["unreachable"]:
+            lines.append(f"{data['unreachable']:,} solutions are beyond the solver, which reads or writes less.")
         lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in best.items()]
         context = {"sql": "--table your.csv", "discrete": "--passage your.txt", "reading": "--document your.txt"}[task]

@@ -194,7 +194,8 @@ class Trainer:
             elif saves:
                 self._save()
         self._board.close()
-        self.folder.finish(self.best, self.data.report)
+        unreachable = sum(getattr(item.features, "unreachable", 0) for item in self.items)
+        self.folder.finish(self.best, {**self.data.report, "unreachable": unreachable})
 
     def _log(self, entry: dict[str, Any]) -> None:
         self.folder.log(entry)

@@ -19,7 +19,7 @@ from bonafide.tasks.sql.query import Query, parse_query
 from bonafide.tasks.sql.rendering import rendered_query
 from bonafide.tasks.sql.sources import open_tables
 
-_DATA = "max_solutions = 40\ndev_examples = 120"
+_DATA = "max_solutions = 40\ndev_examples = 60"
 _QUESTIONS = 12
 
 
@@ -33,8 +33,8 @@ class SqlDemo:
     tables: int = 120
     dev_tables: int = 30
     spuriousness: float = 0.5
-    epochs: float = 14.0
-    switch: float = 12.5
+    epochs: float = 17.0
+    switch: float = 15.5
     domain: str = "orders"
     max_conditions: int = 2
 

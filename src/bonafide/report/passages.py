@@ -47,7 +47,15 @@ def answer_line(answer: DiscreteAnswer) -> str:
 
 def answers_to_json(answers: Sequence[DiscreteAnswer]) -> list[dict[str, object]]:
     """The same for other tools."""
-    return [{**described(each.program, each.reading, each.language), "confidence": each.confidence} for each in answers]
+    return [
+        {
+            **described(each.program, each.reading, each.language),
+            "confidence": each.confidence,
+            "tokens_read": each.read.passage,
+            "tokens": len(each.reading.passage),
+        }
+        for each in answers
+    ]
 
 
 def passage_answers(question: str, answers: Sequence[DiscreteAnswer]) -> Group:
@@ -56,6 +64,7 @@ def passage_answers(question: str, answers: Sequence[DiscreteAnswer]) -> Group:
     parts: list[RenderableType] = [
         Text(harmless(question), style="dim"),
         Text.assemble((harmless(answer_line(best)), "bold"), (f"   {best.confidence:.1%}", "dim")),
+        *_cut(best),
         *(_shown(operand, best) for operand in operands(best.program, best.reading, best.language)),
     ]
     if others:
@@ -66,6 +75,19 @@ def passage_answers(question: str, answers: Sequence[DiscreteAnswer]) -> Group:
             grid.add_row(f"{each.confidence:.1%}", Text(harmless(answer_line(each))), style="dim")
         parts.append(grid)
     return Group(*parts)
+
+
+def _cut(answer: DiscreteAnswer) -> list[Text]:
+    if not answer.cut:
+        return []
+    read, reading = answer.read, answer.reading
+    return [
+        Text(
+            f"The text is too long for the model: it read the first {read.passage:,} of {len(reading.passage):,} "
+            f"tokens of the passage and {read.question:,} of {len(reading.question):,} of the question.",
+            style="yellow",
+        )
+    ]
 
 
 def _shown(operand: Operand, answer: DiscreteAnswer) -> Text:

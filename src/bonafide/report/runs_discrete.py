@@ -73,6 +73,7 @@ def evaluate_discrete(
     known = _gold(gold, examples, readings, model)
     predictions: list[DiscretePrediction] = []
     ranked: dict[str, Ranked] = {}
+    cut = 0  # questions of which the model could not read all
     for start in range(0, len(listed), _BATCH):
         part = listed[start : start + _BATCH]
         for example in part:
@@ -80,6 +81,7 @@ def evaluate_discrete(
                 ranked[example.id] = _ranked(model, example, readings[example.id])
         asked = [(readings[each.id].passage, each.question) for each in part]
         for example, found in zip(part, model.predict_all(asked, top=max(1, beam), beam=beam), strict=True):
+            cut += found[0].cut
             others = tuple((each.program, each.log_probability) for each in found[1:])
             rank, true = None, known.get(example.id)
             if true is not None:
@@ -91,7 +93,7 @@ def evaluate_discrete(
         judge(prediction, example, readings[example.id], language, known.get(example.id))
         for prediction, example in zip(predictions, listed, strict=True)
     ]
-    figures = {"run": str(run), "method": model.about["recipe"]["objective"]["method"], **total(outcomes)}
+    figures = {"run": str(run), "method": model.about["recipe"]["objective"]["method"], **total(outcomes), "cut": cut}
     if known:
         figures["selection"] = _selection([ranked[name] for name in known], list(known.values()))
     write_predictions(out or run / "predictions.jsonl", predictions, readings.__getitem__, language)

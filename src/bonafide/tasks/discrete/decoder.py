@@ -49,15 +49,12 @@ class Surroundings(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.weight = nn.Parameter(torch.empty(2 * _REACH + 1, width).uniform_(-1, 1) / (2 * _REACH + 1) ** 0.5)
+        self.near = nn.Conv1d(width, width, 2 * _REACH + 1, padding=_REACH, groups=width)
         self.out = nn.Linear(width, width)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(examples, pieces, width) → the same; ``mask`` (examples, pieces) says which pieces are there."""
-        padded = functional.pad(self.norm(states) * mask[..., None], (0, 0, _REACH, _REACH))
-        near = torch.zeros_like(states)
-        for place, weight in enumerate(self.weight.unbind()):  # a library's convolution plans anew for each shape
-            near = near + padded[:, place : place + states.shape[1]] * weight
+        near = self.near((self.norm(states) * mask[..., None]).transpose(1, 2)).transpose(1, 2)
         made: Tensor = states + self.out(functional.gelu(near))
         return made
 

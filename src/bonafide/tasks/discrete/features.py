@@ -76,7 +76,7 @@ class SolverBatch:
     features: tuple[Features, ...]
     chunks: tuple[tuple[int, int, int, int], ...]  # blocks [from, to) and edges [from, to) that fit into memory
     pieces: Tensor  # (windows, pieces)
-    shared: Tensor  # (windows, pieces): 1 where the piece is of a word that stands in both texts
+    shared: Tensor  # (windows, pieces): the number of the piece's word among those in both texts, or 0
     piece_counts: Tensor  # (windows,)
     question_pieces: Tensor  # (windows,)
     text: Tensor  # (examples, pieces of the text): into (windows, pieces)

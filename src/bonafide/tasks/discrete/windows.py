@@ -4,6 +4,9 @@ The encoder reads ``[CLS] question [SEP] passage [SEP]``. A passage that does no
 each after the whole question; the state of a piece is then taken from the window in which it has most context. So
 every number stays within reach, up to :data:`MOST_WINDOWS`. What goes beyond is cut, and said (:class:`Cut`).
 
+Words that stand in both texts are numbered, so that a model can tell that two mentions say the same without having
+seen the word before.
+
 A token points at its first and last piece. One that has no piece of its own (a control character that the encoder's
 tokenizer drops) points at the piece before it, so that the solver's options do not depend on the tokenizer.
 """
@@ -19,6 +22,8 @@ from bonafide.errors import BonafideError
 from bonafide.tasks.discrete.options import Integers, Readable
 from bonafide.tasks.discrete.tokens import Tokens
 
+SHARED_WORDS = 32
+"""Numbers for words that stand in question and passage, 0 being that of the others."""
 MOST_WINDOWS = 32
 """About 12,000 pieces with an encoder of 512."""
 _OVERLAP = 4
@@ -51,7 +56,7 @@ class Windows:
     """
 
     rows: tuple[Integers, ...]
-    shared: tuple[Integers, ...]  # for each piece of the rows: 1 where its token stands in both texts
+    shared: tuple[Integers, ...]  # for each piece of the rows, the number of its word among those in both texts, or 0
     places: Integers  # (pieces of the text, 2): window, and place in it
     question_pieces: int
     question: Integers  # (tokens that are read, 2): first and last piece of the text
@@ -91,7 +96,7 @@ def make_windows(question: Pieced, passage: Pieced, special: tuple[int, int, int
     rows = tuple(
         np.concatenate([head, passage.ids[begin : min(begin + room, read)], [closing]]) for begin in begins.tolist()
     )
-    both = frozenset(question.words) & frozenset(passage.words)
+    both = _shared_words(question, passage)
     none = np.zeros(1, dtype=np.int64)
     asked, told = np.concatenate([none, _marked(question, both)[:kept], none]), _marked(passage, both)
     shared = tuple(np.concatenate([asked, told[begin : min(begin + room, read)], none]) for begin in begins.tolist())
@@ -111,13 +116,20 @@ def make_windows(question: Pieced, passage: Pieced, special: tuple[int, int, int
     )
 
 
-def _marked(text: Pieced, words: frozenset[str]) -> Integers:
-    """(pieces,): 1 for those of these words."""
-    marks = np.zeros(len(text.ids) + 1, dtype=np.int64)
-    found = text.tokens[[word in words for word in text.words]]
-    np.add.at(marks, found[:, 0], 1)
-    np.add.at(marks, np.minimum(found[:, 1] + 1, len(text.ids)), -1)
-    return np.minimum(np.cumsum(marks)[:-1], 1)
+def _shared_words(question: Pieced, passage: Pieced) -> dict[str, int]:
+    """The words that stand in both texts, numbered from 1 as they come in the question; the last number is for all."""
+    there = frozenset(passage.words)
+    both = [word for word in dict.fromkeys(question.words) if word in there]
+    return {word: min(place, SHARED_WORDS - 1) for place, word in enumerate(both, start=1)}
+
+
+def _marked(text: Pieced, numbers: dict[str, int]) -> Integers:
+    """(pieces,): the number of the word that a piece is of; 0 for others."""
+    marks = np.zeros(len(text.ids), dtype=np.int64)
+    for (first, last), word in zip(text.tokens.tolist(), text.words, strict=True):
+        if word in numbers:
+            marks[first : last + 1] = numbers[word]
+    return marks
 
 
 def _begins(pieces: int, room: int) -> Integers:
