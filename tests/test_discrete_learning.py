@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from bonafide.cli import app
 from bonafide.documents import open_documents
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, Gold, open_examples, read_gold
+from bonafide.learn.data import load_training_data
 from bonafide.learn.discrete import DiscreteLearning, gold_program, passages_of
 from bonafide.learn.methods import METHODS
+from bonafide.learn.monitor import proposals
 from bonafide.learn.recipe import Recipe, named_recipes, read_recipe, recipe_from
 from bonafide.learn.saved import Model, load, save_model
 from bonafide.learn.trainer import Progress, train
@@ -30,7 +33,7 @@ from bonafide.search.discrete import search_discrete
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.tasks.discrete import windows as window_module
 from bonafide.tasks.discrete.evidence import operands
-from bonafide.tasks.discrete.language import Language
+from bonafide.tasks.discrete.language import Language, Rule
 from bonafide.tasks.discrete.notation import parse_program
 from bonafide.tasks.discrete.passage import Passage, Reading, read
 from bonafide.tasks.discrete.solver import DiscreteSolver, DiscreteSpec, build_discrete_solver
@@ -285,3 +288,51 @@ def test_a_wrong_language_of_a_recipe_is_refused_in_words() -> None:
         read_recipe("drop-mml", ["language.operands=some"])
     with pytest.raises(BonafideError, match="1 to 3 operands"):
         read_recipe("drop-mml", ["language.max_operands=4"])
+
+
+def test_a_right_program_that_the_search_left_out_is_proposed_and_marked(data: Path, learned: Path) -> None:
+    task, model = DiscreteLearning(), load(learned)
+    items = load_training_data(recipe(data, "hard-em", data={"dev": "", "max_solutions": 1000}), data).items
+    gold = read_gold(data / "train/gold.jsonl")
+    without, known = [], []
+    for item in items:
+        reading = Reading(Passage(item.example.question), item.context)
+        program = gold_program(gold[item.example.id], reading, Language())
+        kept = [place for place, each in enumerate(item.solutions) if each != program]
+        without.append(replace(item, solutions=item.solutions.picked(np.array(kept, dtype=np.int64))))
+        known.append(program)
+    proposed = proposals(model, without)
+    assert len(proposed) > len(items) / 2  # it learned gold by heart
+    for place, text in proposed:
+        extended = task.extended(without[place], text, {"language": asdict(Language())})
+        assert extended[-1] == known[place]
+        assert extended.rule[-1] == Rule.MODEL
+        assert extended[: len(without[place].solutions)] == without[place].solutions[:]
+    assert proposals(model, items) == []  # what is in the set is not proposed again
+
+
+def test_a_run_that_proposes_goes_on_to_the_same_weights_and_sets(data: Path, tmp_path: Path) -> None:
+    """One program of each set is kept, so that there are others to be found."""
+    changed = {
+        "data": {"max_solutions": 1, "propose": True, "dev": ""},
+        "train": {"epochs": 12.0, "evaluate_every": 1.0},
+    }
+    settings = recipe(data, "hard-em", **changed)
+
+    def crash(progress: Progress) -> None:
+        if progress.step == progress.steps - 7:
+            raise KeyboardInterrupt
+
+    train(settings, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, tmp_path / "resumed", watcher=crash)
+    train(settings, tmp_path / "resumed", resume=True)
+    proposed = (tmp_path / "whole/proposed.jsonl").read_text()
+    assert proposed
+    assert (tmp_path / "resumed/proposed.jsonl").read_text() == proposed
+    assert weights(tmp_path / "resumed") == weights(tmp_path / "whole")
+
+
+def test_only_sets_that_are_not_complete_can_be_proposed_to(data: Path) -> None:
+    with pytest.raises(BonafideError, match=r"data\.propose is for the task discrete"):
+        recipe_from({"data": {"root": str(data), "propose": True}}, "a test")

@@ -148,6 +148,18 @@ class DiscreteLearning:
         place: int | None = solutions.index_of(alone[0]) if len(alone) else None
         return place
 
+    def proposal(self, prediction: DiscreteAnswer, item: Item) -> str | None:
+        """The search's rules leave programs out, which the solver may find."""
+        if self.scores(prediction, item.example)["execution"] < 1 or prediction.program in item.solutions:
+            return None
+        return prediction.text
+
+    def extended(self, item: Item, text: str, store: dict[str, Any]) -> ProgramSet:
+        """Marked as the model's."""
+        solutions: ProgramSet = item.solutions
+        reading = Reading(Passage(item.example.question), item.context)
+        return solutions.with_program(parse_program(text, reading, language_of(store)), Rule.MODEL)
+
     def picked(self, solutions: ProgramSet, kept: Integers) -> ProgramSet:
         """Some of the programs."""
         return solutions.picked(kept)

@@ -211,6 +211,18 @@ class Learnable(Protocol):
         ...
 
 
+class Proposing(Protocol):
+    """A task whose search leaves out solutions that its solver can produce."""
+
+    def proposal(self, prediction: Any, item: Item) -> str | None:
+        """The text of a predicted solution that returns the answer and is not in the item's set; else None."""
+        ...
+
+    def extended(self, item: Item, text: str, store: dict[str, Any]) -> Any:
+        """The item's set with the solution of this text at its end; ``store`` are the options of the store."""
+        ...
+
+
 def learnable(name: str) -> Learnable:
     """The learning half of the task of this name."""
     if name == "sql":

@@ -103,6 +103,10 @@ class Ahead:
             ids = [item.id for item in items]
             self._coming = ids, self._thread.submit(make_ready, items, self._models, whole, epoch)
 
+    def forget(self) -> None:
+        """What was announced is no longer as it was."""
+        self._coming = None
+
     def take(self, items: Sequence[Prepared], epoch: int) -> Ready:
         """What was announced, or made now."""
         coming, self._coming = self._coming, None

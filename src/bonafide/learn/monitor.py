@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bonafide import ragged
 from bonafide.learn.data import Dev
-from bonafide.learn.learnable import Item, Learnable
+from bonafide.learn.learnable import Item, Learnable, Proposing
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
@@ -136,3 +136,16 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
     if explained:
         figures["dev_reconstruction"] = float(np.mean(explained))
     return figures
+
+
+def proposals(model: Model, items: Sequence[Item], batch: int = 64) -> list[tuple[int, str]]:
+    """(place of the example, text) for each greedy prediction that is right and not in the example's set."""
+    task, found = cast(Proposing, model.task), []
+    for start in range(0, len(items), batch):
+        part = items[start : start + batch]
+        predicted = model.predict_all([(item.context, item.example.question) for item in part])
+        for place, (item, made) in enumerate(zip(part, predicted, strict=True), start=start):
+            text = task.proposal(made[0], item) if made else None
+            if text is not None:
+                found.append((place, text))
+    return found

@@ -31,6 +31,7 @@ class Data:
     solutions: str = ""  # a solution store of the train examples; empty: searched into the run's folder
     largest: float = 1.0  # the share of train examples with the largest sets: 0.18 is the paper's hard set
     max_solutions: int = 2000  # solutions of an example that are used; more are sampled once, and reported
+    propose: bool = False  # discrete: at each evaluation, add the right programs that the model predicts to the sets
     dev_examples: int = 0  # dev examples that are decoded at each evaluation; 0: all
     workers: int = 1
 
@@ -216,6 +217,8 @@ def _check(recipe: Recipe, source: str) -> None:
                 f"{source}: {section}.width must be a multiple of {section}.heads, found {options.width} and "
                 f"{options.heads}."
             )
+    if recipe.data.propose and recipe.data.task != "discrete":
+        raise BonafideError(f"{source}: data.propose is for the task discrete; the sets of the others are complete.")
     if recipe.data.largest > 1:
         raise BonafideError(f"{source}: data.largest is a share, at most 1; found {recipe.data.largest}.")
     if recipe.reconstructor.kind in ("bart", "warm") and not recipe.reconstructor.path:

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from bonafide import ragged
 from bonafide.errors import BonafideError
+from bonafide.examples import write_jsonl
 from bonafide.learn import draws
 from bonafide.learn.checkpoint import (
     Trained,
@@ -34,10 +35,10 @@ from bonafide.learn.checkpoint import (
 )
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
-from bonafide.learn.learnable import SolverModule, learnable
+from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, MicroBatch, Models, Prepared
-from bonafide.learn.monitor import Monitor, dev_figures
+from bonafide.learn.monitor import Monitor, dev_figures, proposals
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
@@ -103,6 +104,7 @@ class Trainer:
         self.steps = max(1, total)
         self.monitor = Monitor(self.items, data.items, self.task)
         self.best: dict[str, Any] = {}
+        self.proposed: list[tuple[int, str]] = []
         self.step = 0
         self._stopped = False
         self._ahead, self._whole = Ahead(self.models), False
@@ -152,17 +154,28 @@ class Trainer:
 
     def _prepare(self) -> None:
         """Tokenise every example once."""
-        self.items: list[Prepared] = []
-        for item in self.data.items:
-            layouts: tuple[Layout, ...] = ()
-            if self.reconstructor_tokenizer is not None:
-                layouts = tuple(
-                    tokenise(shown, item.example.question, self.reconstructor_tokenizer)
-                    for shown in self.task.rendered(item, self.recipe)
-                )
-            operations = self.task.operations(item.solutions)
-            features = self.solver.features(item.example.question, item.context, item.solutions)
-            self.items.append(Prepared(item.example.id, features, layouts, operations))
+        self.items: list[Prepared] = [self._prepared(item) for item in self.data.items]
+
+    def _prepared(self, item: Item) -> Prepared:
+        layouts: tuple[Layout, ...] = ()
+        if self.reconstructor_tokenizer is not None:
+            layouts = tuple(
+                tokenise(shown, item.example.question, self.reconstructor_tokenizer)
+                for shown in self.task.rendered(item, self.recipe)
+            )
+        operations = self.task.operations(item.solutions)
+        features = self.solver.features(item.example.question, item.context, item.solutions)
+        return Prepared(item.example.id, features, layouts, operations)
+
+    def _extend(self, proposed: list[tuple[int, str]]) -> None:
+        """Add proposed solutions, each given by an example's place and its text, to the sets."""
+        for place, text in proposed:
+            item = self.data.items[place]
+            task = cast(Proposing, self.task)
+            self.data.items[place] = replace(item, solutions=task.extended(item, text, self.data.store))
+            self.items[place] = self._prepared(self.data.items[place])
+        self.proposed += proposed
+        self._ahead.forget()  # the next batch may have been made of what was there before
 
     def run(self) -> None:
         """Train to the end, from the start or from the last checkpoint."""
@@ -195,7 +208,11 @@ class Trainer:
                 self._save()
         self._board.close()
         unreachable = sum(getattr(item.features, "unreachable", 0) for item in self.items)
-        self.folder.finish(self.best, {**self.data.report, "unreachable": unreachable})
+        if self.proposed:
+            named = [{"id": self.items[place].id, "solution": text} for place, text in self.proposed]
+            write_jsonl(self.folder.path / "proposed.jsonl", named)
+        counted = {**self.data.report, "unreachable": unreachable, "proposed": len(self.proposed)}
+        self.folder.finish(self.best, counted)
 
     def _log(self, entry: dict[str, Any]) -> None:
         self.folder.log(entry)
@@ -315,6 +332,9 @@ class Trainer:
         model = self._model()
         if self.data.dev is not None:
             figures |= dev_figures(model, self.data.dev, self.recipe)
+        if self.recipe.data.propose:
+            self._extend(proposals(model, self.data.items))
+            figures["proposed"] = float(len(self.proposed))
         for module in self.modules.values():
             module.train()
         self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
@@ -340,6 +360,7 @@ class Trainer:
             "stopped": self._stopped,
             "best": self.best,
             "monitor": self.monitor.state(),
+            "proposed": self.proposed,
         }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
@@ -355,6 +376,7 @@ class Trainer:
         state = load_checkpoint(found[-1], Trained(self.modules, self.optimisers))
         self.step, self._stopped, self.best = state["step"], state["stopped"], state["best"]
         self.monitor.restore(state["monitor"])
+        self._extend([(place, text) for place, text in state.get("proposed", [])])
         if isinstance(self.objective, HardEMThreshold):
             self.objective.state = state["objective"]
         self.folder.forget_after(self.step)

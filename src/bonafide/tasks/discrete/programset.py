@@ -89,6 +89,18 @@ class ProgramSet(Sequence[Program]):
         complete = self.complete and len(kept) == len(self)
         return ProgramSet(self.kinds[places], self.indices[places], offsets, self.rule[kept], self.size, complete)
 
+    def with_program(self, program: Program, rule: Rule) -> ProgramSet:
+        """The same with a program more, at the end: the places of the others stay."""
+        kinds, indices = (np.array(column) for column in zip(*program.actions, strict=True))
+        return ProgramSet(
+            np.concatenate([self.kinds, kinds]).astype(np.int8),
+            np.concatenate([self.indices, indices]).astype(np.int32),
+            np.append(self.offsets, self.offsets[-1] + len(kinds)).astype(np.int32),
+            np.append(self.rule, int(rule)).astype(np.int8),
+            self.size + 1,
+            self.complete,
+        )
+
 
 def program_set(programs: Iterable[tuple[Program, Rule]], size: int | None = None, complete: bool = True) -> ProgramSet:
     """The set of these programs with the rules that proposed them, in canonical order, each once."""
