@@ -114,6 +114,16 @@ def test_a_store_of_other_examples(data: Path, tmp_path: Path, mine: Path, refus
     assert f"The solution store {tmp_path / 'store'} does not belong to {data / 'train' / 'examples.jsonl'}" in said
 
 
+def test_a_store_of_other_tables(data: Path, tmp_path: Path, mine: Path, refusal: Refusal) -> None:
+    shutil.copytree(data / "train", tmp_path / "root" / "train")
+    tables = tmp_path / "root" / "train" / "tables.jsonl"
+    search_sql(tmp_path / "root" / "train" / "examples.jsonl", tmp_path / "store")
+    tables.write_text("".join(reversed(tables.read_text().splitlines(keepends=True))))
+    overrides = ("--set", f"data.root={tmp_path / 'root'}", "--set", f"data.solutions={tmp_path / 'store'}")
+    said = refusal("train", mine, "--out", tmp_path / "out", *overrides)
+    assert f"The solution store {tmp_path / 'store'} does not belong to {tables}: it was searched over other" in said
+
+
 def test_supervised_without_gold(data: Path, tmp_path: Path, refusal: Refusal) -> None:
     shutil.copytree(data / "train", tmp_path / "root" / "train")
     (tmp_path / "root" / "train" / "gold.jsonl").unlink()
@@ -207,6 +217,11 @@ def test_a_table_that_is_not_there(tmp_path: Path, run: Path, refusal: Refusal) 
 
 def test_no_table_at_all(tmp_path: Path, run: Path, refusal: Refusal) -> None:
     assert "--table" in refusal("predict", run, "how many?")
+
+
+def test_a_table_and_a_text_at_once(tmp_path: Path, run: Path, refusal: Refusal) -> None:
+    said = refusal("predict", run, "--table", tmp_path / "a.csv", "--document", tmp_path / "a.txt", "how many?")
+    assert "give --table, --passage or --document" in said
 
 
 @pytest.mark.slow

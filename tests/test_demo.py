@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bonafide.report.demo import run_demo
+from bonafide.report.demo_discrete import DiscreteDemo
 from bonafide.report.demo_reading import ReadingDemo
 from bonafide.report.demo_sql import SqlDemo
 
@@ -42,3 +43,10 @@ def test_mimax_chooses_the_genuine_mention_far_more_often_than_the_others(tmp_pa
 def test_mimax_predicts_the_right_query_far_more_often_than_hard_em(tmp_path: Path, seed: int) -> None:
     figures = run_demo(SqlDemo(), tmp_path / "demo", seed)
     assert figures["MIMAX"]["right solution"] >= figures["HardEM"]["right solution"] + 0.15, figures
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_mimax_predicts_the_right_program_more_often_than_hard_em(tmp_path: Path, seed: int) -> None:
+    figures = run_demo(DiscreteDemo(), tmp_path / "demo", seed)
+    assert figures["MIMAX"]["right solution"] > figures["HardEM"]["right solution"], figures

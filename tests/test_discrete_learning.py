@@ -336,3 +336,7 @@ def test_a_run_that_proposes_goes_on_to_the_same_weights_and_sets(data: Path, tm
 def test_only_sets_that_are_not_complete_can_be_proposed_to(data: Path) -> None:
     with pytest.raises(BonafideError, match=r"data\.propose is for the task discrete"):
         recipe_from({"data": {"root": str(data), "propose": True}}, "a test")
+
+
+def test_a_run_searches_what_the_command_searches() -> None:
+    assert recipe_from({"data": {"task": "discrete"}}, "a test").language.language() == Language()

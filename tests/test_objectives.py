@@ -30,7 +30,7 @@ from bonafide.learn.vae import Vae
 from tiny_runs import OPTIONS, recipe, write_data
 
 torch.set_num_threads(1)
-INF = math.inf
+INF, NAN = math.inf, math.nan
 START = Moment(0, 10)
 
 
@@ -364,6 +364,15 @@ def test_what_the_solver_cannot_produce_and_what_has_no_solution_trains_nothing(
     if outcome.reconstructor_loss is not None:
         assert math.isfinite(float(outcome.reconstructor_loss.detach()))
         assert all(map(math.isfinite, gradient(outcome.reconstructor_loss, batch.phi)))
+
+
+@pytest.mark.parametrize(("method", "options", "step"), EVERY)
+def test_what_is_not_a_number_reaches_the_loss(method: str, options: dict[str, Any], step: int) -> None:
+    """A loss of 0 from weights that are broken would let a run train on nothing to its end."""
+    outcome = build_objective(method, options).step(Numbers([[NAN, NAN], [NAN]], [[NAN, NAN], [NAN]]), Moment(step, 10))
+    assert math.isnan(loss_of(outcome))
+    if outcome.reconstructor_loss is not None:
+        assert math.isnan(float(outcome.reconstructor_loss.detach()))
 
 
 @pytest.mark.parametrize(("method", "options", "step"), EVERY)

@@ -67,6 +67,11 @@ def test_the_first_of_equal_values_wins():
     assert ragged.argmax(torch.tensor([1.0, 3.0, 3.0, 2.0, 2.0]), ragged.offsets_of([3, 2])).tolist() == [1, 3]
 
 
+def test_what_is_not_a_number_wins_so_that_it_is_seen_and_indices_stay_in_their_group():
+    values = torch.tensor([1.0, math.nan, 3.0, math.nan, math.nan])
+    assert ragged.argmax(values, ragged.offsets_of([3, 2, 0])).tolist() == [1, 3, -1]
+
+
 def test_samples_follow_the_weights_and_the_draw_alone():
     values, offsets = torch.tensor([0.1, 0.7, 0.2, 1.0]).log(), ragged.offsets_of([3, 0, 1])
     uniform = torch.rand(20_000, generator=torch.Generator().manual_seed(0))

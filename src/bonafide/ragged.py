@@ -46,12 +46,15 @@ def softmax(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def argmax(values: Tensor, offsets: Tensor) -> Tensor:
-    """(examples,): the index into ``values`` of each group's largest value, the first of equals; −1 if empty."""
+    """(examples,): the index into ``values`` of each group's largest value, the first of equals; −1 if empty.
+
+    What is not a number counts as the largest, as in torch: it is to be seen, and an index is always one of the group.
+    """
     owner = owners(offsets, len(values))
     groups = len(offsets) - 1
     most = _group_max(values.detach(), owner, groups)
     place = torch.arange(len(values), device=values.device)
-    candidate = torch.where(values.detach() == most[owner], place, len(values))
+    candidate = torch.where((values.detach() == most[owner]) | values.detach().isnan(), place, len(values))
     first = place.new_full((groups,), len(values)).scatter_reduce(0, owner, candidate, "amin")
     return torch.where(offsets.diff() > 0, first, -1)
 

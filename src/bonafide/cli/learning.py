@@ -94,6 +94,8 @@ def predict_command(
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
     from bonafide.learn.saved import load
 
+    if sum((bool(table), passage is not None, document is not None)) > 1:
+        raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
     if passage is not None:
         _predict_on_passage(run, question, passage, top, as_json)
         return
@@ -103,14 +105,14 @@ def predict_command(
     from bonafide.report.terminal import predictions_table
     from bonafide.tasks.sql.sources import open_tables
 
-    source = open_tables(None, table or (), column_types(types), context)
-    if source.default is None:
-        raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
-    asked = source.tables[source.default]
     model = load(run)
     if model.task.name != "sql":
         option = {"discrete": "--passage", "reading": "--document"}[model.task.name]
         raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with {option} FILE.")
+    source = open_tables(None, table or (), column_types(types), context)
+    if source.default is None:
+        raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
+    asked = source.tables[source.default]
     predictions = model.predict(asked, question, top=top)
     if as_json:
         lines = [

@@ -53,6 +53,8 @@ def searching(out: Path) -> Iterator[tuple[Callable[[Any, int], None], Callable[
         nonlocal found
         found += solutions
         progress.update(progress.task_ids[0], advance=examples, found=found)
+        if progress.finished:
+            shown.close()  # what follows, such as training, may show a bar of its own
 
     try:
         with ExitStack() as shown:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, ExampleFile, read_gold
+from bonafide.files import content_hash
 from bonafide.learn import draws
 from bonafide.learn.learnable import Item, Learnable, Started, learnable
 from bonafide.learn.recipe import Recipe
@@ -123,7 +124,23 @@ def _store(
             f"The solution store {store.folder} does not belong to {file.path}: it was searched over other examples. "
             "Name the right store with --set data.solutions=FOLDER, or leave it out to search anew."
         )
+    _check_contexts(store, file.path.parent)
     return store
+
+
+def _check_contexts(store: SolutionStore[Any], folder: Path) -> None:
+    """Solutions point into their contexts: in others they would say something else."""
+    inputs = store.manifest["inputs"]
+    for kind in ("tables", "documents"):
+        if not inputs.get(kind) or not inputs.get("jsonl", True):  # in the examples; or the user's own CSV files
+            continue
+        names = [folder / f"{kind}.jsonl{suffix}" for suffix in ("", ".gz", ".xz")]
+        path = next((each for each in names if each.exists()), names[0])
+        if not path.exists() or content_hash(path) != inputs[kind][0]["sha256"]:
+            raise BonafideError(
+                f"The solution store {store.folder} does not belong to {path}: it was "
+                f"searched over other {kind}. Search anew, or bring back the {kind} that were searched."
+            )
 
 
 def _largest(sizes: dict[str, float], share: float) -> set[str]:

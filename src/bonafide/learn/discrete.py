@@ -46,7 +46,7 @@ class DiscreteLanguageOptions:
     max_operands: int = 3
     operands: str = "alike"
     question_numbers: bool = True
-    max_choices: int = 20
+    max_choices: int = 35
 
     def __post_init__(self) -> None:
         if self.operands not in ("alike", "any"):

@@ -60,5 +60,5 @@ class HardEMThreshold:
             chosen_loss(batch.solver_training_scores(), best),
             selected=best,
             solver_scores=scores,
-            used=int((best >= 0).sum()),
+            used=(best >= 0).sum(),
         )

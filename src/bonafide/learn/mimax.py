@@ -57,13 +57,13 @@ class Mimax:
         drawn = torch.cat(
             [ragged.sample(solver, batch.offsets, batch.uniform(f"z-prime-{n}")) for n in range(self.samples)]
         )
-        possible = scores_of(solver, drawn) > IMPOSSIBLE  # masked, not left out: that would wait for the device
+        impossible = scores_of(solver, drawn) <= IMPOSSIBLE  # masked, not left out: that would wait for the device
         explained = batch.reconstructor_training_scores(drawn.clamp(min=0))
-        loss = -torch.where(possible, explained, 0.0).sum() / self.samples
+        loss = -torch.where(impossible, 0.0, explained).sum() / self.samples
         score = reconstructor - self.simplicity * batch.operations
         if self.solver_weight:
             score = score + self.solver_weight * solver
-        score = torch.where(solver > IMPOSSIBLE, score, -torch.inf)  # what the solver cannot produce cannot train it
+        score = torch.where(solver <= IMPOSSIBLE, -torch.inf, score)  # what the solver cannot produce cannot train it
         chosen = best_solution(score, batch.offsets)
         training = batch.solver_training_scores()
         if self.soft:

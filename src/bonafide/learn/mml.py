@@ -23,5 +23,5 @@ class MarginalLikelihood:
         """Sum over the solutions of each example."""
         scores = batch.solver_training_scores()
         marginal = ragged.logsumexp(scores, batch.offsets)
-        loss = -torch.where(marginal > IMPOSSIBLE, marginal, 0.0).sum()
+        loss = -torch.where(marginal <= IMPOSSIBLE, 0.0, marginal).sum()
         return Outcome(loss, selected=best_solution(scores, batch.offsets), solver_scores=scores.detach())

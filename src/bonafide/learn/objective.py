@@ -16,7 +16,10 @@ from torch import Tensor
 from bonafide import ragged
 
 IMPOSSIBLE = -1e30
-"""Log-probabilities down to this are of solutions that a model cannot produce."""
+"""Log-probabilities down to this are of solutions that a model cannot produce.
+
+What is not a number is not among them: it must reach the loss, for the trainer to stop at it. So compare by ``<=``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Outcome:
     selected: Tensor | None = None  # (examples,): the solution that trains the solver, −1 for none
     solver_scores: Tensor | None = None  # (solutions,)
     reconstructor_scores: Tensor | None = None  # (solutions,)
-    used: int | None = None  # examples that train the solver, where not all do
+    used: Tensor | None = None  # (): examples that train the solver, where not all do
     notes: dict[str, float] = field(default_factory=dict)
 
 
@@ -115,4 +118,4 @@ def scores_of(scores: Tensor, chosen: Tensor) -> Tensor:
 def best_solution(scores: Tensor, offsets: Tensor) -> Tensor:
     """(examples,): the solution with the highest score; −1 where there is none that is possible."""
     best = ragged.argmax(scores, offsets)
-    return torch.where(scores_of(scores, best) > IMPOSSIBLE, best, -1)
+    return torch.where(scores_of(scores, best) <= IMPOSSIBLE, -1, best)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from bonafide.documents import Document, open_documents
+from bonafide.documents import Document, DocumentSource, open_documents
 from bonafide.examples import Example, ExampleFile, Gold, open_examples
 from bonafide.learn.learnable import Integers, Item, SolverModule, Split, Started
 from bonafide.rendering import RenderedSet
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _WORDS = 10
 """The longest answer that is predicted, as in the reference code."""
+_KEPT_DOCUMENTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class ReadingLearning:
     def open_split(self, folder: Path) -> Split:
         """``examples.jsonl`` and ``documents.jsonl``."""
         source = open_documents(None, folder / "examples.jsonl")
-        return Split(open_examples(folder / "examples.jsonl", source.check), source.document_of)
+        return Split(open_examples(folder / "examples.jsonl", source.check), _documents_of(source))
 
     def open_store(self, folder: Path) -> SolutionStore[MentionSet]:
         """A store of mention sets."""
@@ -177,6 +179,16 @@ class ReadingLearning:
         """Exact match and F1, the best over the accepted answers."""
         accepted = [str(each) for each in example.answers]
         return {"execution": exact_match(prediction.answer, accepted), "f1": f1(prediction.answer, accepted)}
+
+
+def _documents_of(source: DocumentSource) -> Callable[[Example], Document]:
+    """Where examples find their documents; those that were used are kept, since a solver encodes each object once."""
+
+    @lru_cache(maxsize=_KEPT_DOCUMENTS)
+    def document(name: str | None) -> Document:
+        return source.documents[name or ""]
+
+    return lambda example: document(example.context)
 
 
 def rendered_mention(mention: Mention, document: Document) -> RenderedSet:

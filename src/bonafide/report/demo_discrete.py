@@ -31,11 +31,11 @@ _QUESTIONS = 12
 class DiscreteDemo:
     """Implements :class:`bonafide.report.demo.Demo`; one scene, so that a small model learns it within minutes."""
 
-    passages: int = 60
+    passages: int = 80
     dev_passages: int = 20
     coincidence: float = 1.0
-    epochs: float = 10.0
-    switch: float = 7.0
+    epochs: float = 12.0
+    switch: float = 11.0
     scenes: tuple[str, ...] = ("games",)
 
     words = Words("passages", "program", "Operators", ("value", "subtract", "count", "spans", "max"))

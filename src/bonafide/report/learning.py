@@ -1,4 +1,4 @@
-"""Two ways of learning from the same answers, side by side: one page that shows what each learned, and why.
+"""Ways of learning from the same answers, side by side: one page that shows what each learned, and why.
 
 Figures are of the runs themselves; gold is used here alone, after training.
 """

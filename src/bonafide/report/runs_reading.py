@@ -21,7 +21,7 @@ from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
 from bonafide.tasks.reading.matching import Matching
-from bonafide.tasks.reading.metrics import Prediction, score
+from bonafide.tasks.reading.metrics import Prediction, right_mention, score
 from bonafide.tasks.reading.search import DocumentIndex, search
 from bonafide.tasks.reading.span import GoldSpans, MentionSet, parse_gold
 
@@ -139,21 +139,25 @@ def _line(example: Example, found: Sequence[ReadingAnswer]) -> dict[str, Any]:
 
 def _selected(model: Model, example: Example, document: Document, gold: GoldSpans) -> dict[str, bool] | None:
     """Whether θ's and φ's favourite of the mention set is gold; None where the set does not hold gold."""
-    mentions = search(example.answers, DocumentIndex(document, Matching()), _MOST, example.id)
-    place = gold.place_in(mentions)
-    if place is None:
+    recipe = recipe_from(model.about["recipe"], "the model")
+    matching = Matching(**asdict(recipe.language))
+    mentions = search(example.answers, DocumentIndex(document, matching), _MOST, example.id)
+    if gold.place_in(mentions) is None:
         return None
-    found = {"solver": int(np.argmax(_solver_scores(model, example, document, mentions))) == place}
+
+    def right(scores: npt.NDArray[np.float64]) -> bool:
+        return bool(right_mention(mentions[int(scores.argmax())], gold))  # of several gold ones, any
+
+    found = {"solver": right(_solver_scores(model, example, document, mentions))}
     if model.reconstructor is not None:
-        recipe = recipe_from(model.about["recipe"], "the model")
         layouts = [
             tokenise(shown, example.question, model.reconstructor_tokenizer)
             for shown in model.task.rendered(Item(example, document, mentions), recipe)
         ]
         with torch.no_grad():
             batch = model.reconstructor.batch(layouts, [np.arange(len(each)) for each in layouts])
-            scores = model.reconstructor.log_prob(batch, full_precision=True)
-        found["reconstructor"] = int(scores.argmax()) == place
+            scores = model.reconstructor.log_prob(batch, full_precision=True).double().cpu().numpy()
+        found["reconstructor"] = right(scores)
     return found
 
 
