@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,7 +148,7 @@ class RunFolder:
         lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in best.items()]
         context = {"sql": "--table your.csv", "discrete": "--passage your.txt", "reading": "--document your.txt"}[task]
-        lines += ["", f'Ask it: `bonafide predict {self.path.name} {context} "your question"`', ""]
+        lines += ["", f'Ask it: `bonafide predict {shlex.quote(str(self.path))} {context} "your question"`', ""]
         with write_whole(self.path / "README.md") as stream:
             stream.write("\n".join(lines).encode())
 

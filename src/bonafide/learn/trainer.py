@@ -76,6 +76,8 @@ def train(
     recipe: Recipe, out: Path, resume: bool = False, watcher: Watcher | None = None, search_progress: Any = None
 ) -> RunFolder:
     """Train by a recipe into the folder ``out``; with ``resume``, go on from its last checkpoint."""
+    # A step is thousands of launches: queue more than 1,024 of them. CUDA reads this once, when it is first asked for.
+    os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     with RunFolder.open(out, recipe, resume) as folder:
         data = load_training_data(recipe, out, *(search_progress or (None, None)))
         trainer = Trainer(recipe, data, folder, watcher)
@@ -90,9 +92,6 @@ class Trainer:
         self.recipe, self.data, self.folder, self._watcher = recipe, data, folder, watcher
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
-        os.environ.setdefault(
-            "CUDA_SCALE_LAUNCH_QUEUES", "4x"
-        )  # a step is thousands of launches: queue more than 1,024
         self.accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision))
         if self.accelerator.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32: scores that decide stay well above bf16

@@ -18,7 +18,7 @@ from bonafide.synth.domains import Split
 from bonafide.synth.reading import ReadingBenchmark, write_reading_benchmark
 from bonafide.tasks.reading.span import Mention, parse_gold
 
-_DATA = 'task = "reading"\ndev_examples = 1'
+_DATA = 'task = "reading"\ndev_examples = 24'
 _SOLVER = "window = 96\nstride = 48"
 
 
