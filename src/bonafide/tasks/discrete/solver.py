@@ -149,10 +149,7 @@ class DiscreteSolver(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """What :meth:`from_config` needs besides the weights and the tokenizer, as JSON."""
-        encoder = {**self.encoder.config.to_diff_dict(), "model_type": self.encoder.config.model_type}
-        for machine in ("_name_or_path", "dtype", "transformers_version"):
-            encoder.pop(machine, None)
-        return {"spec": self.spec.to_json(), "encoder": encoder}
+        return {"spec": self.spec.to_json(), "encoder": self.encoder.to_json()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], tokenizer_folder: str | Path) -> Self:
