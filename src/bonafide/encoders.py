@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from bonafide.errors import BonafideError
 from bonafide.pretrained import checkpoint_errors, resolve_checkpoint
+from bonafide.replay import Replay, rounded
 
 _SPECIAL = {
     "pad_token": "[PAD]",
@@ -30,6 +32,9 @@ _SPECIAL = {
     "mask_token": "[MASK]",
 }
 _POSITIONS_AFTER_PADDING = ("roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert")
+
+_RECORDED_PIECES = 1 << 16
+"""Inputs of more pieces keep a GPU busy as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,12 @@ class Encoder(nn.Module):
         # A mask of two dimensions makes these look whether it is all ones, for which the CPU waits for the GPU.
         module = sys.modules[type(model).__module__]
         self._full_mask = hasattr(module, "create_bidirectional_mask") and model.config._attn_implementation == "sdpa"
+        self._replay: Replay | None = None
+
+    def record(self) -> None:
+        """From now on read small inputs by CUDA graphs (:mod:`bonafide.replay`), if this encoder can be recorded."""
+        if self._full_mask:
+            self._replay = Replay(self)
 
     @property
     def config(self) -> Any:
@@ -91,6 +102,21 @@ class Encoder(nn.Module):
 
         ``marks`` (examples, pieces, embedding width) are added to the embeddings of the pieces.
         """
+        rows, width = pieces.shape
+        if self._replay is None or rows * width > _RECORDED_PIECES:
+            return self._read(pieces, counts, question_pieces, marks)
+        more_rows = rounded(rows, 8) - rows
+        more = min(rounded(width, 32), self.max_pieces) - width
+        padded = [
+            functional.pad(pieces, (0, more, 0, more_rows)),
+            functional.pad(counts, (0, more_rows), value=1),  # a row without pieces would have nothing to attend to
+            functional.pad(question_pieces, (0, more_rows)),
+            *([functional.pad(marks, (0, 0, 0, more, 0, more_rows))] if marks is not None else []),
+        ]
+        states: Tensor = self._replay(self._read, *padded)
+        return states[:rows, :width]
+
+    def _read(self, pieces: Tensor, counts: Tensor, question_pieces: Tensor, marks: Tensor | None = None) -> Tensor:
         place = torch.arange(pieces.shape[1], device=pieces.device)
         mask = place < counts[:, None]
         arguments: dict[str, Tensor] = {}

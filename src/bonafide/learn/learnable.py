@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
+from torch import Tensor
 
+from bonafide.encoders import Encoder
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, ExampleFile, Gold
 from bonafide.rendering import RenderedSet
@@ -109,7 +110,7 @@ class Solver(Protocol):
         ...
 
     @property
-    def encoder(self) -> nn.Module:
+    def encoder(self) -> Encoder:
         """The part that has the encoder's learning rate."""
         ...
 

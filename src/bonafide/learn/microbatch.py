@@ -19,6 +19,7 @@ from bonafide.learn.objective import Moment
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.model import Reconstructor
+from bonafide.replay import QUIET
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,11 @@ def make_ready(items: Sequence[Prepared], models: Models, whole: bool, epoch: in
     )
 
 
+def _make_ready_quietly(items: Sequence[Prepared], models: Models, whole: bool, epoch: int) -> Ready:
+    with QUIET:
+        return make_ready(items, models, whole, epoch)
+
+
 class Ahead:
     """Puts micro-batches together, on a GPU the next one in a thread while this one trains."""
 
@@ -101,7 +107,7 @@ class Ahead:
         """These will be taken next."""
         if self._thread is not None:
             ids = [item.id for item in items]
-            self._coming = ids, self._thread.submit(make_ready, items, self._models, whole, epoch)
+            self._coming = ids, self._thread.submit(_make_ready_quietly, items, self._models, whole, epoch)
 
     def forget(self) -> None:
         """What was announced is no longer as it was."""

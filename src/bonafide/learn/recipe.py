@@ -90,6 +90,7 @@ class TrainOptions:
     budget: int = 400_000  # tokens of solutions and questions in a micro-batch
     seed: int = 0
     precision: str = "auto"  # of training: auto (bf16 on a GPU), fp32, bf16. Decisions are always fp32
+    graphs: bool = True  # on a GPU, launch small kernels together (CUDA graphs)
     evaluate_every: float = 1.0  # epochs
     checkpoint_every: int = 200  # steps
     select_by: str = "execution"  # the dev figure that picks the best checkpoint: execution, reconstruction, last

@@ -145,10 +145,15 @@ class Trainer:
                 weight_decay=0.0,
                 fused=self.accelerator.device.type == "cuda",
             )
+        self._weights = {name: list(module.parameters()) for name, module in self.modules.items()}
         self._rates = {name: [group["lr"] for group in each.param_groups] for name, each in self.optimisers.items()}
         for name, module in self.modules.items():
             module.to(self.accelerator.device).train()
             self.optimisers[name] = self.accelerator.prepare_optimizer(self.optimisers[name])
+        if self.accelerator.device.type == "cuda" and recipe.train.graphs:
+            self.solver.encoder.record()
+            if self.reconstructor is not None:
+                self.reconstructor.record()
         self.models = Models(self.solver, self.reconstructor, self.accelerator.device, self.accelerator.autocast)
 
     def _prepare(self) -> None:
@@ -275,9 +280,9 @@ class Trainer:
     def _optimise(self, moment: Moment) -> None:
         rate = _schedule(moment.step, self.steps, self.recipe.train.warmup)
         for name, optimiser in self.optimisers.items():
-            module = self.modules[name]
-            if any(parameter.grad is not None for parameter in module.parameters()):
-                self.accelerator.clip_grad_norm_(module.parameters(), self.recipe.train.clip)
+            weights = self._weights[name]
+            if any(weight.grad is not None for weight in weights):
+                self.accelerator.clip_grad_norm_(weights, self.recipe.train.clip)
                 for group, full in zip(optimiser.param_groups, self._rates[name], strict=True):
                     group["lr"] = full * rate
                 optimiser.step()

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from bonafide.reconstruct.assembly import Assembly, Indices, Markers, assemble, offsets, ranges
 from bonafide.reconstruct.layout import Layout
+from bonafide.replay import grown, rounded
 
 TOKENS_PER_CHUNK = {"cuda": 1 << 17, "cpu": 1 << 13}
 
@@ -26,20 +27,21 @@ TOKENS_PER_CHUNK = {"cuda": 1 << 17, "cpu": 1 << 13}
 class _Movable:
     def to(self, device: torch.device | str) -> Self:
         """The same on another device; to a GPU in one copy for all, which is not waited for."""
-        tensors = self._tensors()
+        tensors = self.tensors()
         if torch.device(device).type != "cuda" or any(tensor.is_cuda for tensor in tensors):
-            return self._with(tensor.to(device) for tensor in tensors)
+            return self.holding(tensor.to(device) for tensor in tensors)
         places = offsets([-(-tensor.nbytes // 16) * 16 for tensor in tensors]).tolist()
         joined = torch.empty(places[-1], dtype=torch.uint8, pin_memory=True)
         parts = [slice(start, start + tensor.nbytes) for start, tensor in zip(places[:-1], tensors, strict=True)]
         for part, tensor in zip(parts, tensors, strict=True):
             joined[part].view(tensor.dtype).copy_(tensor.reshape(-1))
         moved = joined.to(device, non_blocking=True)
-        return self._with(
+        return self.holding(
             moved[part].view(tensor.dtype).view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)
         )
 
-    def _tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[Tensor]:
+        """All of its tensors, those of its parts too."""
         found: list[Tensor] = []
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
@@ -47,11 +49,11 @@ class _Movable:
                 if isinstance(part, Tensor):
                     found.append(part)
                 elif isinstance(part, _Movable):
-                    found += part._tensors()
+                    found += part.tensors()
         return found
 
-    def _with(self, tensors: Iterable[Tensor]) -> Self:
-        """The same with these in place of its tensors, in the order of ``_tensors``."""
+    def holding(self, tensors: Iterable[Tensor]) -> Self:
+        """The same with these in place of its tensors, in the order of ``tensors``."""
         source = iter(tensors)
 
         def changed(value: Any) -> Any:
@@ -59,7 +61,7 @@ class _Movable:
                 return next(source)
             if isinstance(value, tuple):
                 return tuple(changed(part) for part in value)
-            return value._with(source) if isinstance(value, _Movable) else value
+            return value.holding(source) if isinstance(value, _Movable) else value
 
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return replace(self, **{name: changed(getattr(self, name)) for name in names})  # type: ignore[type-var]
@@ -79,6 +81,19 @@ class Streams(_Movable):
     placeholder_keys: Tensor  # (placeholders, span width): index into the flattened context tokens
     placeholder_mask: Tensor  # (placeholders, span width)
 
+    def of(self, rows: Tensor) -> Streams:
+        """With these context streams alone, in this order; placeholders of other streams see what nobody reads."""
+        total, width = self.context.shape
+        new = torch.zeros(total, dtype=torch.long, device=rows.device)
+        new = new.scatter(0, rows, torch.arange(len(rows), device=rows.device))  # of equal rows, any one
+        old = torch.div(self.placeholder_keys[:, :1], width, rounding_mode="floor")
+        return replace(
+            self,
+            context=self.context[rows],
+            context_mask=self.context_mask[rows],
+            placeholder_keys=self.placeholder_keys + (new[old] - old) * width,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk(_Movable):
@@ -88,7 +103,7 @@ class Chunk(_Movable):
     context_width: int  # the longest context of these blocks
     padded: bool  # some context is shorter than that
     full: bool  # every slot holds a solution, every question has the full width: packed is padded
-    straight: bool  # the blocks' contexts are all context streams, in order: nothing to expand
+    straight: bool  # the blocks' contexts are the first context streams, in order: nothing to expand
     solutions: Tensor  # (solutions,): their places in the batch
     slots: Tensor  # (solutions,): their slots
     streams: Tensor  # (blocks,): each block's context stream
@@ -138,32 +153,34 @@ class Batch(_Movable):
         """How many solutions lost a span, or their own end, even so."""
         return self.assembly.cut
 
-    def picked(self, solutions: Tensor) -> Chunk:
-        """These solutions (places in the batch) as one chunk, each a block of its own.
+    def picked(self, solutions: Tensor) -> tuple[Streams, Chunk]:
+        """These solutions (places in the batch) as one chunk, each a block of its own, and the streams it reads.
 
         It is made where ``solutions`` are, without asking the device which they are, and so with padding: for a few
         solutions that were drawn on the device. Each must have a stream (no −1 in ``chosen``).
         """
-        flat, asked = self.flat, self.streams.question.shape[1]
+        flat, device = self.flat, solutions.device
+        streams = self.streams.of(flat.context[solutions])
+        asked = streams.question.shape[1]
         count, width = len(solutions), flat.width
-        slots = torch.arange(count, device=solutions.device)
-        column = torch.arange(width, device=solutions.device)
+        slots = torch.arange(count, device=device)
+        column = torch.arange(width, device=device)
         start = flat.starts[solutions][:, None]
         inside = column < flat.starts[solutions + 1][:, None] - start
         token = torch.where(inside, start + column, start)
-        places = torch.arange(count * width, device=solutions.device)
+        places = torch.arange(count * width, device=device)
         placeholder = flat.placeholder[token]
-        question_column = torch.arange(asked, device=solutions.device)
-        question_places = torch.arange(count * asked, device=solutions.device)
-        return Chunk(
+        question_column = torch.arange(asked, device=device)
+        question_places = torch.arange(count * asked, device=device)
+        chunk = Chunk(
             size=1,
-            context_width=self.streams.context.shape[1],
-            padded=self.streams.padded,
+            context_width=streams.context.shape[1],
+            padded=streams.padded,
             full=True,
-            straight=False,
+            straight=True,
             solutions=slots,
             slots=slots,
-            streams=flat.context[solutions],
+            streams=slots,
             tokens=flat.tokens[token].flatten(),
             positions=torch.where(inside, flat.position[solutions][:, None] + column, 0).flatten(),
             places=places,
@@ -173,6 +190,7 @@ class Batch(_Movable):
             question_places=question_places,
             question_index=question_places.view(count, asked),
         )
+        return streams, chunk
 
 
 def make_batch(
@@ -182,7 +200,7 @@ def make_batch(
     device: torch.device | str = "cpu",
     tokens_per_chunk: int | None = None,
 ) -> Batch:
-    """The batch on a device; widths are rounded up to a multiple of 8 on CUDA."""
+    """The batch on a device. On CUDA widths are multiples of 8, and what is recorded there has one of few shapes."""
     kind = torch.device(device).type
     assembly = assemble(layouts, chosen, markers)
     return cut_batch(
@@ -196,7 +214,7 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
     """Blocks and chunks of an assembly."""
     questions = [layout.question[: assembly.markers.positions] for layout in assembly.layouts]
     question_lengths = np.array([len(question) for question in questions], np.int64)
-    streams = _streams(assembly, questions, multiple)
+    streams = _streams(assembly, questions, few_shapes=multiple > 1)
     sizes = np.bincount(assembly.context, minlength=len(assembly.stream_example))
     size = _block_size(sizes)
 
@@ -205,10 +223,13 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
     owner = assembly.context[order]
     rank = np.arange(len(order)) - offsets(sizes)[owner]
     block = offsets(-(-sizes // size))[owner] + rank // size
-    # Chunks: blocks of questions, then of contexts, of about the same length.
+    # Chunks: blocks of solutions, then of questions, then of contexts, of about the same length.
     stream_of_block = np.repeat(np.arange(len(sizes)), -(-sizes // size))
     question_of_block = question_lengths[assembly.stream_example[stream_of_block]]
-    by_length = np.lexsort((assembly.stream_lengths[stream_of_block], -(-question_of_block // 8)))
+    width_of_block = np.zeros(len(stream_of_block), np.int64)
+    np.maximum.at(width_of_block, block, assembly.lengths[order])
+    doublings = np.ceil(np.log2(np.maximum(width_of_block, 16)))
+    by_length = np.lexsort((assembly.stream_lengths[stream_of_block], -(-question_of_block // 8), doublings))
     new_number = np.empty_like(by_length)
     new_number[by_length] = np.arange(len(by_length))
     stream_of_block = stream_of_block[by_length]
@@ -216,15 +237,9 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
     by_block = np.argsort(block, kind="stable")
     order, rank, block = order[by_block], rank[by_block], block[by_block]
 
-    cost = np.bincount(
-        block,
-        weights=(question_lengths[assembly.example] + assembly.lengths)[order],
-        minlength=len(stream_of_block),
-    )
-    chunk_of_block = ((np.cumsum(cost) - cost) // tokens_per_chunk).astype(np.int64)
-    edges = np.flatnonzero(np.diff(chunk_of_block, prepend=-1))
+    edges = _edges(size, width_of_block[by_length], question_of_block[by_length], tokens_per_chunk)
     chunks = []
-    for first, last in pairwise(np.append(edges, len(stream_of_block)).tolist()):
+    for first, last in pairwise(edges):
         inside = slice(*np.searchsorted(block, [first, last]))
         chunks.append(
             _chunk(
@@ -239,8 +254,9 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
             )
         )
     by_example = np.bincount(assembly.example, minlength=len(assembly.layouts))
+    longest = int(assembly.lengths.max(initial=0))
     flat = Flat(
-        width=_round_up(assembly.lengths.max(initial=0), multiple),
+        width=longest if multiple == 1 else grown(longest, 32, 4),
         example=torch.from_numpy(assembly.example),
         context=torch.from_numpy(assembly.context),
         position=torch.from_numpy(assembly.stream_lengths[assembly.context]),
@@ -251,46 +267,67 @@ def cut_batch(assembly: Assembly, multiple: int, tokens_per_chunk: int) -> Batch
     return Batch(assembly, streams, tuple(chunks), flat, torch.from_numpy(offsets(by_example)))
 
 
+def _edges(size: int, widths: Indices, questions: Indices, tokens_per_chunk: int) -> list[int]:
+    """Where chunks of blocks begin and end: each as large as its padded tokens allow, and at least one block."""
+    edges, width, asked = [0], 0, 0
+    for place, (own, question) in enumerate(zip(widths.tolist(), questions.tolist(), strict=True)):
+        width, asked = max(width, own), max(asked, question)
+        if place > edges[-1] and (place + 1 - edges[-1]) * size * (width + asked) > tokens_per_chunk:
+            edges.append(place)
+            width, asked = own, question
+    return [*edges, len(widths)] if len(widths) else []
+
+
 def _block_size(sizes: Indices) -> int:
     """Few empty slots, few blocks: a block costs about three slots, for the context's keys and values."""
     costs = {size: int((-(-sizes // size)).sum()) * (size + 3) for size in (1, 2, 4, 8, 16, 32, 64)}
     return min(costs, key=lambda size: costs[size])
 
 
-def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], multiple: int) -> Streams:
+def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_shapes: bool) -> Streams:
     markers = assembly.markers
     lengths = assembly.stream_lengths
-    context = np.full((len(lengths), _round_up(lengths.max(initial=0), multiple)), markers.padding, np.int64)
-    windows = zip(assembly.stream_example, assembly.stream_low, assembly.stream_high, strict=True)
-    for row, (example, low, high) in enumerate(windows):
-        context[row, 0] = markers.begin
-        context[row, 1 : high - low + 1] = assembly.layouts[example].context[low:high]
-        context[row, high - low + 1] = markers.end
+    low, high = assembly.placeholder_low, assembly.placeholder_high
+    rows, width = len(lengths), int(lengths.max(initial=0))
+    examples, asked = len(questions), max((len(question) for question in questions), default=0)
+    placeholders, span = len(low), int((high - low).max(initial=1))
+    if few_shapes:  # with rows and columns that nobody reads
+        rows, width = rounded(rows, 8), min(rounded(width, 64), markers.positions)
+        examples, asked = rounded(examples, 8), min(grown(asked, 32), markers.positions)
+        placeholders, span = grown(placeholders, 512), grown(span, 8, 4)
 
-    width = _round_up(max((len(question) for question in questions), default=0), multiple)
-    target = np.full((len(questions), width), markers.padding, np.int64)
-    read = np.full((len(questions), width), markers.padding, np.int64)
-    target_mask = np.zeros((len(questions), width), bool)
+    context = np.full((rows, width), markers.padding, np.int64)
+    windows = zip(assembly.stream_example, assembly.stream_low, assembly.stream_high, strict=True)
+    for row, (example, first, last) in enumerate(windows):
+        context[row, 0] = markers.begin
+        context[row, 1 : last - first + 1] = assembly.layouts[example].context[first:last]
+        context[row, last - first + 1] = markers.end
+
+    target = np.full((examples, asked), markers.padding, np.int64)
+    read = np.full((examples, asked), markers.padding, np.int64)
+    target_mask = np.zeros((examples, asked), bool)
     for row, question in enumerate(questions):
         target[row, : len(question)] = question
         target_mask[row, : len(question)] = True
         read[row, 0] = markers.start
         read[row, 1 : len(question)] = question[:-1]
 
-    low, high = assembly.placeholder_low, assembly.placeholder_high
-    place = low[:, None] + np.arange(_round_up((high - low).max(initial=1), multiple))
+    place = low[:, None] + np.arange(span)
     inside = place < high[:, None]
-    keys = np.where(inside, place, low[:, None]) + assembly.placeholder_stream[:, None] * context.shape[1]
+    keys = np.where(inside, place, low[:, None]) + assembly.placeholder_stream[:, None] * width
+    more = placeholders - len(low)
+    # Who sees nothing would be NaN: a padded row sees its first token.
+    length = np.append(lengths, np.ones(rows - len(lengths), np.int64))
     return Streams(
-        padded=bool((lengths < context.shape[1]).any()),
+        padded=bool((length < width).any()),
         context=torch.from_numpy(context),
-        context_mask=torch.from_numpy(np.arange(context.shape[1]) < lengths[:, None]),
+        context_mask=torch.from_numpy(np.arange(width) < length[:, None]),
         question=torch.from_numpy(read),
         target=torch.from_numpy(target),
         target_mask=torch.from_numpy(target_mask),
-        placeholder_position=torch.from_numpy(assembly.placeholder_position),
-        placeholder_keys=torch.from_numpy(keys),
-        placeholder_mask=torch.from_numpy(inside),
+        placeholder_position=torch.from_numpy(np.pad(assembly.placeholder_position, (0, more))),
+        placeholder_keys=torch.from_numpy(np.pad(keys, ((0, more), (0, 0)))),
+        placeholder_mask=torch.from_numpy(np.pad(inside, ((0, more), (0, 0)), constant_values=True)),
     )
 
 
@@ -325,13 +362,13 @@ def _chunk(
     question_index = np.zeros(slot_count * asked_width, np.int64)
     question_index[question_places] = np.arange(len(question_places))
     context_width = _round_up(assembly.stream_lengths[streams].max(initial=0), multiple)
-    every_stream = len(streams) == len(assembly.stream_example) and bool((streams == np.arange(len(streams))).all())
+    straight = bool((streams == np.arange(len(streams))).all())
     return Chunk(
         size=size,
         context_width=context_width,
         padded=bool((assembly.stream_lengths[streams] < context_width).any()),
         full=len(question_places) == slot_count * asked_width,
-        straight=every_stream,
+        straight=straight,
         solutions=torch.from_numpy(solutions),
         slots=torch.from_numpy(slots),
         streams=torch.from_numpy(streams),

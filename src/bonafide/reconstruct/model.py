@@ -43,7 +43,9 @@ from bonafide.reconstruct.layers import (
 )
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.plain import plain_parts, plain_token_log_prob
+from bonafide.replay import Replay, rounded
 
+_RECORDED_TOKENS = 1 << 15
 _LOGITS_AT_ONCE = {"cuda": 1 << 28, "cpu": 1 << 24}
 
 
@@ -57,6 +59,18 @@ class _Shared:
     questions: Tensor  # (examples · question width, width): after the first decoder self-attention
     first_queries: Tensor  # (examples · question width, width): what the first cross-attention asks
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """One after the other."""
+        pairs = (*self.placeholders, *self.placeholders_read, *self.context_read)
+        return (*(each for pair in pairs for each in pair), self.questions, self.first_queries)
+
+    @classmethod
+    def holding(cls, tensors: tuple[Tensor, ...], config: Any) -> _Shared:
+        """The same from :meth:`tensors`."""
+        pairs = [KeysValues(*pair) for pair in zip(tensors[:-2:2], tensors[1:-2:2], strict=True)]
+        encoder, decoder = config.encoder_layers, config.decoder_layers
+        return cls(pairs[:encoder], pairs[encoder : encoder + decoder], pairs[encoder + decoder :], *tensors[-2:])
+
 
 class Reconstructor(nn.Module):
     """log P(question given context, solution) for many solutions at once."""
@@ -66,6 +80,11 @@ class Reconstructor(nn.Module):
         self.bart = bart
         self.solution_token = solution_token
         self.span_token = span_token
+        self._replay: Replay | None = None
+
+    def record(self) -> None:
+        """From now on train by CUDA graphs (:mod:`bonafide.replay`)."""
+        self._replay = Replay(self)
 
     @property
     def markers(self) -> Markers:
@@ -112,7 +131,19 @@ class Reconstructor(nn.Module):
         """(chosen,): ``log_prob`` of these alone (places in the batch, on its device); see :meth:`Batch.picked`."""
         if not len(solutions):
             return torch.zeros(0, device=solutions.device)
-        (tokens,) = self._chunk_scores(batch.streams, [batch.picked(solutions)], full_precision=False)
+        if self._replay is None:
+            return self._picked_scores(*batch.picked(solutions))
+        streams, chunk = batch.picked(F.pad(solutions, (0, rounded(len(solutions), 8) - len(solutions))))
+        first, second = streams.tensors(), chunk.tensors()
+
+        def scores(*tensors: Tensor) -> Tensor:
+            return self._picked_scores(streams.holding(tensors[: len(first)]), chunk.holding(tensors[len(first) :]))
+
+        made: Tensor = self._replay(scores, *first, *second, setting=streams.padded)
+        return made[: len(solutions)]
+
+    def _picked_scores(self, streams: Streams, chunk: Chunk) -> Tensor:
+        (tokens,) = self._chunk_scores(streams, [chunk], full_precision=False)
         return tokens.sum(1)
 
     def token_log_prob(self, batch: Batch, full_precision: bool = False) -> Tensor:
@@ -135,7 +166,7 @@ class Reconstructor(nn.Module):
         device = streams.context.device.type
         precision = torch.autocast(device, enabled=False) if full_precision else contextlib.nullcontext()
         with precision:
-            shared = self._share(streams)
+            shared = self._shared(streams)
         for chunk in chunks:
             with precision:
                 states = self._decode(chunk, streams, shared, self._encode(chunk, shared))
@@ -143,6 +174,16 @@ class Reconstructor(nn.Module):
             scores = scores.masked_fill(~streams.target_mask.view(-1)[chunk.asked], 0.0)
             padded = scores.new_zeros(chunk.question_index.numel()).index_copy(0, chunk.question_places, scores)
             yield padded.view(chunk.question_index.shape)[chunk.slots]
+
+    def _shared(self, streams: Streams) -> _Shared:
+        """:meth:`_share`; without gradients and for small contexts by a recording, which keeps its results."""
+        if self._replay is None or torch.is_grad_enabled() or streams.context.numel() > _RECORDED_TOKENS:
+            return self._share(streams)
+
+        def share(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return self._share(streams.holding(tensors)).tensors()
+
+        return _Shared.holding(self._replay(share, *streams.tensors(), setting=streams.padded), self.bart.config)
 
     def _share(self, streams: Streams) -> _Shared:
         """Everything that does not depend on the rest of a solution."""
@@ -296,7 +337,7 @@ def _packed_questions(padded: Tensor, chunk: Chunk) -> Tensor:
 def _of_blocks(states: Tensor, chunk: Chunk) -> Tensor:
     """(context streams, heads, context width, head width) → the same for each block, cut to the chunk's contexts."""
     states = states[:, :, : chunk.context_width]
-    return states if chunk.straight else states.index_select(0, chunk.streams)
+    return states[: len(chunk.streams)] if chunk.straight else states.index_select(0, chunk.streams)
 
 
 def _in_order(scores: list[Tensor], batch: Batch) -> Tensor:

@@ -1,0 +1,107 @@
+"""Recorded calls give what plain calls give; what is recorded needs a GPU, how inputs are padded does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from bonafide.encoders import Scratch, scratch_encoder
+from bonafide.replay import Replay, rounded
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+
+
+def test_few_sizes_with_little_padding():
+    sizes = {rounded(number, 8) for number in range(1, 1025)}
+    assert len(sizes) <= 48
+    assert all(number <= rounded(number, 8) <= max(number * 9 / 8, number + 7) for number in range(1, 1025))
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_an_encoder_reads_padded_inputs_as_they_are(marked):
+    torch.manual_seed(0)
+    encoder = scratch_encoder(Scratch(dropout=0.0), ["a few words to read"])[0].double()
+    pieces = torch.randint(5, 20, (5, 13))
+    counts, questions = torch.tensor([13, 1, 7, 5, 2]), torch.tensor([3, 0, 2, 2, 0])
+    marks = torch.randn(5, 13, encoder.embedding_width, dtype=torch.float64) if marked else None
+    plain = encoder(pieces, counts, questions, marks)
+    encoder._replay = lambda function, *inputs: function(*inputs)
+    padded = encoder(pieces, counts, questions, marks)
+    there = torch.arange(13) < counts[:, None]
+    torch.testing.assert_close(plain[there], padded[there], atol=1e-12, rtol=0)
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 16)
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.0), nn.Linear(32, 16), nn.LayerNorm(16))
+        self.unused = nn.Linear(3, 3)
+
+    def forward(self, tokens: torch.Tensor, marks: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.layers(self.words(tokens) + marks)
+        return made
+
+
+@needs_gpu
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_replayed_training_equals_plain_training(precision):
+    """Several shapes, two micro-batches a step, gradients of inputs, an optimiser that changes the weights in place."""
+    losses, weights = [], []
+    for recorded in (False, True):
+        torch.manual_seed(0)
+        net = _Net().cuda()
+        replay = Replay(net) if recorded else lambda function, *inputs: function(*inputs)
+        marks = nn.Parameter(torch.randn(16, device="cuda"))
+        optimiser = torch.optim.AdamW([*net.parameters(), marks], lr=1e-2, fused=True)
+        seen = []
+        for step in range(12):
+            for rows in (4, 8 if step % 3 else 6):
+                tokens = torch.arange(rows * 5, device="cuda").view(rows, 5).remainder(50).add(step).remainder(50)
+                with torch.autocast("cuda", precision or torch.bfloat16, enabled=precision is not None):
+                    made = replay(net, tokens, marks.expand(rows, 5, 16))
+                loss = (made.float() * torch.linspace(-1, 1, 16, device="cuda")).tanh().sum()
+                loss.backward()
+                seen.append(loss.detach())
+                with torch.no_grad():
+                    seen.append(replay(net, tokens, marks.expand(rows, 5, 16)).float().sum())
+            optimiser.step()
+            optimiser.zero_grad()
+        losses.append(torch.stack(seen))
+        weights.append([weight.detach() for weight in (*net.parameters(), marks)])
+        if recorded:
+            assert len(replay._recordings) == 6  # three shapes, trained and scored
+            assert net.unused.weight.grad is None
+    tolerance = {"atol": 1e-5, "rtol": 1e-5} if precision is None else {"atol": 2e-2, "rtol": 2e-2}
+    torch.testing.assert_close(*losses, **tolerance)
+    torch.testing.assert_close(*weights, **tolerance)
+
+
+@needs_gpu
+def test_a_pass_that_waits_for_its_gradient_is_not_overwritten():
+    torch.manual_seed(0)
+    net = _Net().cuda()
+    replay = Replay(net)
+    marks = torch.zeros(4, 5, 16, device="cuda")
+    batches = [torch.randint(0, 50, (4, 5), device="cuda") for _ in range(11)]  # more than there are places
+
+    def gradients(call):
+        net.zero_grad()
+        sum(call(net, each, marks).tanh().sum() * (place + 1) for place, each in enumerate(batches)).backward()
+        return [weight.grad.clone() for weight in net.layers.parameters()]
+
+    plain = gradients(lambda function, *inputs: function(*inputs))
+    for _ in range(3):
+        torch.testing.assert_close(gradients(replay), plain, atol=1e-5, rtol=1e-5)
+    assert len(replay._recordings) == 8
+
+
+@needs_gpu
+def test_dropout_is_drawn_anew_at_each_replay():
+    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).cuda()
+    replay = Replay(net)
+    inputs = torch.randn(4, 8, device="cuda")
+    made = [replay(net, inputs).detach().clone() for _ in range(5)]
+    assert replay._recordings
+    assert not torch.equal(made[3], made[4])
