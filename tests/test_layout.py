@@ -133,7 +133,7 @@ def test_solutions_that_fit_in_one_window_share_it():
 def test_what_fits_is_left_whole():
     layouts = [tokenise(long_set(150, [(3, 5)]), "q", TOKENIZER), tokenise(long_set(500, [(3, 5)]), "q", TOKENIZER)]
     assembly = assemble(layouts, [[0], [0]], MARKERS)
-    assert assembly.stream_lengths[0] == 152
+    assert assembly.stream_lengths[assembly.context[0]] == 152
     assert assembly.windowed == 1
 
 

@@ -122,6 +122,23 @@ def test_solutions_picked_on_the_device_score_as_in_the_batch(multiple):
     assert model.log_prob_of(batch, picked[:0]).shape == (0,)
 
 
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_contexts_encoded_in_parts_of_like_length_change_nothing(multiple, monkeypatch):
+    from bonafide.reconstruct import batches
+    from bonafide.reconstruct.assembly import assemble
+
+    model = tiny().double()
+    assembly = assemble(LAYOUTS, RAGGED, model.markers)
+    whole = batches.cut_batch(assembly, multiple, 60)
+    monkeypatch.setattr(batches, "_TOGETHER", {True: 1, False: 1})
+    monkeypatch.setattr(batches, "RECORDED_TOKENS", 0)
+    cut = batches.cut_batch(assembly, multiple, 60)
+    assert len(whole.streams.parts) == 1 < len(cut.streams.parts)
+    with torch.no_grad():
+        torch.testing.assert_close(model.log_prob(cut), model.log_prob(whole), atol=1e-9, rtol=0)
+        torch.testing.assert_close(model.log_prob(cut), model.plain_log_prob(cut), atol=1e-9, rtol=0)
+
+
 def test_widths_rounded_for_the_gpu_change_nothing():
     from bonafide.reconstruct.assembly import assemble
     from bonafide.reconstruct.batches import cut_batch

@@ -45,10 +45,10 @@ class Assembly:
     starts: Indices  # (solutions + 1,): where a solution's stream starts in tokens
     tokens: Integers  # (tokens,)
     placeholder: Indices  # (tokens,): which placeholder; −1 for every other token
-    stream_example: Indices  # (context streams,)
+    stream_example: Indices  # (context streams,), the longest first
     stream_low: Indices  # (context streams,): the window [low, high) of the example's context tokens
     stream_high: Indices
-    placeholder_stream: Indices  # (placeholders,)
+    placeholder_stream: Indices  # (placeholders,), ascending
     placeholder_low: Indices  # (placeholders,): [low, high) in the context stream, <s> counted
     placeholder_high: Indices
     placeholder_position: Indices
@@ -97,6 +97,11 @@ def assemble(layouts: Sequence[Layout], chosen: Sequence[npt.ArrayLike], markers
         windowed[rows] = True
 
     stream_example, stream_low, stream_high = windows.arrays()
+    longest_first = np.argsort(stream_low - stream_high, kind="stable")
+    context = np.argsort(longest_first)[context] if len(context) else context
+    stream_example, stream_low, stream_high = (
+        each[longest_first] for each in (stream_example, stream_low, stream_high)
+    )
     found = span >= 0
     # A placeholder is known by its stream, its span and its place in the solution.
     per_stream = offsets(np.diff(span_base)[stream_example])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ from bonafide.reconstruct.assembly import Assembly, Indices, Markers, assemble, 
 from bonafide.reconstruct.layout import Layout
 from bonafide.replay import grown, rounded
 
+RECORDED_TOKENS = 1 << 15
+"""Up to so many tokens of contexts are encoded together on a GPU, in one of few shapes."""
+_TOGETHER = {True: 1 << 14, False: 1 << 9}
+"""So many tokens are worth a pass of their own, on a GPU and on a CPU."""
 TOKENS_PER_CHUNK = {"cuda": 1 << 17, "cpu": 1 << 13}
 
 
@@ -67,11 +71,20 @@ class _Movable:
         return replace(self, **{name: changed(getattr(self, name)) for name in names})  # type: ignore[type-var]
 
 
+class Part(NamedTuple):
+    """Neighbouring context streams with their placeholders."""
+
+    rows: slice
+    width: int  # the longest one's
+    placeholders: slice
+
+
 @dataclass(frozen=True, eq=False)
 class Streams(_Movable):
     """What does not depend on which solutions are scored together: contexts, questions, placeholders."""
 
     padded: bool  # some context is shorter than the context width
+    parts: tuple[Part, ...]  # contexts of like length, which are encoded together
     context: Tensor  # (context streams, context width): token ids
     context_mask: Tensor  # (context streams, context width): True on tokens
     question: Tensor  # (examples, question width): what the decoder reads
@@ -81,6 +94,22 @@ class Streams(_Movable):
     placeholder_keys: Tensor  # (placeholders, span width): index into the flattened context tokens
     placeholder_mask: Tensor  # (placeholders, span width)
 
+    def part(self, part: Part) -> Streams:
+        """These context streams alone, without padding that is not theirs."""
+        if len(self.parts) == 1:
+            return self
+        keys, width = self.placeholder_keys[part.placeholders], self.context.shape[1]
+        row = torch.div(keys, width, rounding_mode="floor")
+        return replace(
+            self,
+            parts=(part,),
+            context=self.context[part.rows, : part.width],
+            context_mask=self.context_mask[part.rows, : part.width],
+            placeholder_position=self.placeholder_position[part.placeholders],
+            placeholder_keys=keys - row * (width - part.width) - part.rows.start * part.width,
+            placeholder_mask=self.placeholder_mask[part.placeholders],
+        )
+
     def of(self, rows: Tensor) -> Streams:
         """With these context streams alone, in this order; placeholders of other streams see what nobody reads."""
         total, width = self.context.shape
@@ -89,6 +118,7 @@ class Streams(_Movable):
         old = torch.div(self.placeholder_keys[:, :1], width, rounding_mode="floor")
         return replace(
             self,
+            parts=(Part(slice(0, len(rows)), width, slice(0, len(self.placeholder_keys))),),
             context=self.context[rows],
             context_mask=self.context_mask[rows],
             placeholder_keys=self.placeholder_keys + (new[old] - old) * width,
@@ -316,18 +346,36 @@ def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_sha
     inside = place < high[:, None]
     keys = np.where(inside, place, low[:, None]) + assembly.placeholder_stream[:, None] * width
     more = placeholders - len(low)
-    # Who sees nothing would be NaN: a padded row sees its first token.
+    # Who sees nothing would be NaN: a padded row sees its first token, a padded placeholder that of the last row.
     length = np.append(lengths, np.ones(rows - len(lengths), np.int64))
     return Streams(
         padded=bool((length < width).any()),
+        parts=_parts(length, assembly.placeholder_stream, placeholders, few_shapes),
         context=torch.from_numpy(context),
         context_mask=torch.from_numpy(np.arange(width) < length[:, None]),
         question=torch.from_numpy(read),
         target=torch.from_numpy(target),
         target_mask=torch.from_numpy(target_mask),
         placeholder_position=torch.from_numpy(np.pad(assembly.placeholder_position, (0, more))),
-        placeholder_keys=torch.from_numpy(np.pad(keys, ((0, more), (0, 0)))),
+        placeholder_keys=torch.from_numpy(np.pad(keys, ((0, more), (0, 0)), constant_values=(rows - 1) * width)),
         placeholder_mask=torch.from_numpy(np.pad(inside, ((0, more), (0, 0)), constant_values=True)),
+    )
+
+
+def _parts(lengths: Indices, streams: Indices, placeholders: int, few_shapes: bool) -> tuple[Part, ...]:
+    """Cut the streams, longest first, where those that follow are shorter by a quarter and enough are together."""
+    rows, width = len(lengths), int(lengths.max(initial=0))
+    edges = [0]
+    if not few_shapes or rows * width > RECORDED_TOKENS:
+        enough = _TOGETHER[few_shapes]
+        for row, length in enumerate(lengths.tolist()):
+            longest = int(lengths[edges[-1]])
+            if length <= 0.75 * longest and (row - edges[-1]) * longest >= enough and (rows - row) * length >= enough:
+                edges.append(row)
+    bounds = [*np.searchsorted(streams, edges).tolist(), placeholders]
+    return tuple(
+        Part(slice(*rows_of), int(lengths[rows_of[0] : rows_of[1]].max(initial=0)), slice(*placeholders_of))
+        for rows_of, placeholders_of in zip(pairwise([*edges, rows]), pairwise(bounds), strict=True)
     )
 
 

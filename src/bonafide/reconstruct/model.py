@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import BartConfig, BartForConditionalGeneration
 
 from bonafide.reconstruct.assembly import Markers
-from bonafide.reconstruct.batches import Batch, Chunk, Streams, make_batch
+from bonafide.reconstruct.batches import RECORDED_TOKENS, Batch, Chunk, Streams, make_batch
 from bonafide.reconstruct.layers import (
     KeysValues,
     add_attended,
@@ -45,7 +45,6 @@ from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.plain import plain_parts, plain_token_log_prob
 from bonafide.replay import Replay, rounded
 
-_RECORDED_TOKENS = 1 << 15
 _LOGITS_AT_ONCE = {"cuda": 1 << 28, "cpu": 1 << 24}
 
 
@@ -177,7 +176,7 @@ class Reconstructor(nn.Module):
 
     def _shared(self, streams: Streams) -> _Shared:
         """:meth:`_share`; without gradients and for small contexts by a recording, which keeps its results."""
-        if self._replay is None or torch.is_grad_enabled() or streams.context.numel() > _RECORDED_TOKENS:
+        if self._replay is None or torch.is_grad_enabled() or streams.context.numel() > RECORDED_TOKENS:
             return self._share(streams)
 
         def share(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -187,7 +186,35 @@ class Reconstructor(nn.Module):
 
     def _share(self, streams: Streams) -> _Shared:
         """Everything that does not depend on the rest of a solution."""
-        encoder, decoder = self.bart.model.encoder, self.bart.model.decoder
+        decoder = self.bart.model.decoder
+        encoded = [self._encode_contexts(streams.part(part)) for part in streams.parts]
+        contexts, states, layers = zip(*encoded, strict=True)
+        placeholders = [_joined_pairs(layer) for layer in zip(*layers, strict=True)]
+        placeholder = torch.cat(states) if len(states) > 1 else states[0]
+        width = streams.context.shape[1]
+        placeholders_read, context_read = [], []
+        for layer in decoder.layers:
+            attention = layer.encoder_attn
+            placeholders_read.append(keys_values(attention, placeholder))
+            parts = [
+                KeysValues(
+                    *(_widened(heads(each, attention.num_heads), width) for each in keys_values(attention, context))
+                )
+                for context in contexts
+            ]
+            context_read.append(_joined_pairs(parts))
+
+        first = decoder.layers[0]
+        question = embed(decoder, streams.question, _positions(streams.question))
+        attention = first.self_attn
+        keys, values = keys_values(attention, question)
+        attended = attend(attention, attention.q_proj(question), keys, values, None, causal=True)
+        question = add_attended(first, attention, first.self_attn_layer_norm, question, attended).flatten(0, 1)
+        return _Shared(placeholders, placeholders_read, context_read, question, first.encoder_attn.q_proj(question))
+
+    def _encode_contexts(self, streams: Streams) -> tuple[Tensor, Tensor, list[KeysValues]]:
+        """The last states of contexts and placeholders, and the placeholders' keys and values in each layer."""
+        encoder = self.bart.model.encoder
         context = embed(encoder, streams.context, _positions(streams.context))
         placeholder_tokens = torch.full_like(streams.placeholder_position, self.span_token)
         placeholder = embed(encoder, placeholder_tokens, streams.placeholder_position)
@@ -208,21 +235,7 @@ class Reconstructor(nn.Module):
                 placeholder = feed_forward(layer, add_attended(layer, attention, norm, placeholder, attended))
             attended = attend(attention, attention.q_proj(context), keys, values, mask)
             context = feed_forward(layer, add_attended(layer, attention, norm, context, attended))
-
-        placeholders_read, context_read = [], []
-        for layer in decoder.layers:
-            attention = layer.encoder_attn
-            placeholders_read.append(keys_values(attention, placeholder))
-            keys, values = keys_values(attention, context)
-            context_read.append(KeysValues(heads(keys, attention.num_heads), heads(values, attention.num_heads)))
-
-        first = decoder.layers[0]
-        question = embed(decoder, streams.question, _positions(streams.question))
-        attention = first.self_attn
-        keys, values = keys_values(attention, question)
-        attended = attend(attention, attention.q_proj(question), keys, values, None, causal=True)
-        question = add_attended(first, attention, first.self_attn_layer_norm, question, attended).flatten(0, 1)
-        return _Shared(placeholders, placeholders_read, context_read, question, first.encoder_attn.q_proj(question))
+        return context, placeholder, placeholders
 
     def _encode(self, chunk: Chunk, shared: _Shared) -> Tensor:
         """(own tokens, width): the last states of the chunk's solution tokens that are no placeholders."""
@@ -312,6 +325,18 @@ class Reconstructor(nn.Module):
 
 def _positions(tokens: Tensor) -> Tensor:
     return torch.arange(tokens.shape[1], device=tokens.device)
+
+
+def _joined_pairs(pairs: Sequence[KeysValues]) -> KeysValues:
+    if len(pairs) == 1:
+        return pairs[0]
+    return KeysValues(torch.cat([pair.keys for pair in pairs]), torch.cat([pair.values for pair in pairs]))
+
+
+def _widened(states: Tensor, width: int) -> Tensor:
+    """(rows, heads, tokens, head width) → with so many tokens."""
+    more = width - states.shape[2]
+    return F.pad(states, (0, 0, 0, more)) if more else states
 
 
 def _unpacked(packed: Tensor, index: Tensor) -> Tensor:
