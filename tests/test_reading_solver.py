@@ -112,6 +112,43 @@ def test_each_draw_reads_other_windows_and_all_that_hold_a_mention() -> None:
     assert chosen[3] == tuple(features.chosen(3).tolist())
 
 
+def test_words_that_question_and_document_share_have_the_same_number_in_every_window() -> None:
+    """Words, not pieces: all letters of ``harbour`` have its number wherever it stands, signs and articles none."""
+    solver = reader(vocabulary=1, window=120, stride=60)  # every word is spelled in letters
+    batch = solver.collate_all([solver.features("who built the Harbour in Oslo ?", DOCUMENT)])
+    marked: dict[int, list[str]] = {}
+    for part in batch.rows:
+        for pieces, shared in zip(part.pieces.tolist(), part.shared.tolist(), strict=True):
+            letters = solver.tokenizer.convert_ids_to_tokens(pieces)
+            for letter, number in zip(letters, shared, strict=True):
+                marked.setdefault(number, []).append(letter.removeprefix("##"))
+    windows = len(batch.lengths)
+    for number, word in enumerate(("built", "harbour", "in"), start=1):
+        said = "".join(marked.pop(number))
+        assert said == word * said.count(word)
+        assert said.count(word) > windows  # in every question, and in some windows
+    assert set(marked) == {0}
+
+
+def test_first_pieces_of_all_windows_compete_with_each_other() -> None:
+    """With equal window scores, P(w) · P(start | w) is one softmax over the pieces of all windows."""
+    solver = reader(window=64, stride=64)
+    with torch.no_grad():
+        for parameter in solver.window.parameters():
+            parameter.zero_()
+    batch = solver.collate_all([solver.features(QUESTION, DOCUMENT)])
+    scores: list[torch.Tensor] = []
+    solver.bounds.register_forward_hook(lambda module, given, made: scores.append(made[..., 0]))
+    with torch.no_grad():
+        output = solver(batch)
+    (part,), (start,) = batch.rows, scores
+    flat = torch.cat(
+        [start[line, int(part.question[line]) + 2 :][: int(batch.lengths[row])] for line, row in enumerate(part.places)]
+    ).log_softmax(-1)
+    joint = torch.cat([(output.window[row] + output.start[row])[: int(batch.lengths[row])] for row in part.places])
+    torch.testing.assert_close(joint, flat)
+
+
 @pytest.mark.parametrize("local", [False, True])
 def test_a_batch_scores_as_its_examples_do_alone(local: bool) -> None:
     solver = reader(local=local)
@@ -196,3 +233,14 @@ def test_mentions_are_rendered_in_the_order_of_the_solutions() -> None:
     ]
     assert shown == [mention.text(DOCUMENT) for mention in found]
     assert [each.context for each in sets] == [DOCUMENT.paragraphs[n] for n in sorted({m.paragraph for m in found})]
+
+
+def test_the_posterior_over_mentions_needs_only_the_windows_that_hold_one() -> None:
+    solver = reader()
+    features = [solver.features(QUESTION, DOCUMENT, mentions("anna")), solver.features(QUESTION, OTHER, None)]
+    every, narrow = solver.collate_all(features), solver.collate_posterior(features)
+    assert sum(len(part.counts) for part in narrow.rows) < sum(len(part.counts) for part in every.rows)
+    with torch.no_grad():
+        known, less = (solver.log_prob(solver(batch), batch) for batch in (every, narrow))
+    assert len(known) > 1
+    torch.testing.assert_close(less - less.logsumexp(0), known - known.logsumexp(0), atol=1e-9, rtol=0)

@@ -20,7 +20,7 @@ from bonafide.pretrained import minilm_path
 from bonafide.tasks.reading.matching import Matching, token_spans
 from bonafide.tasks.reading.search import DocumentIndex, search
 from bonafide.tasks.reading.span import Mention
-from bonafide.tasks.reading.windows import cut_windows, encode_document, encode_question, room_for_text
+from bonafide.tasks.reading.windows import cut_windows, encode_document, encode_question, room_for_text, word_key
 
 CORPUS = [
     "The ferry to Tartu leaves at nine, and Ada Lund keeps the keys of the harbour office.",
@@ -111,6 +111,35 @@ def test_every_piece_is_in_a_window_and_no_window_is_too_long_or_crosses_a_parag
     assert (np.diff(windows.first)[same] == min(stride, room)).all()
     contained = (windows.stop[1:] <= windows.stop[:-1]) & same
     assert not contained.any()  # the last window of a paragraph shows something new
+
+
+@every_tokenizer
+@given(document=documents)
+@settings(max_examples=80, deadline=None)
+def test_a_piece_that_lies_in_a_word_knows_that_word_and_one_that_lies_in_none_knows_none(kind, document):
+    encoded = encode_document(document, tokenizer_of(kind))
+    for piece in range(len(encoded.pieces)):
+        paragraph = int(np.searchsorted(encoded.offsets, piece, side="right")) - 1
+        text = document.paragraphs[paragraph]
+        begin, end = int(encoded.begin[piece]), int(encoded.end[piece])
+        inside = {text[low:high] for low, high in token_spans(text) if low <= begin < end <= high}
+        touched = {text[low:high] for low, high in token_spans(text) if low < end and begin < high}
+        if inside:
+            assert encoded.words[piece] == word_key(*inside)
+        assert encoded.words[piece] in {0, *map(word_key, touched)}
+
+
+@every_tokenizer
+def test_a_question_has_the_words_of_its_pieces(kind):
+    question = encode_question("Who keeps the Harbour office?", tokenizer_of(kind), most=500)
+    assert list(dict.fromkeys(question.words.tolist())) == [
+        word_key(word) for word in ("WHO", "keeps", "the", "harbour", "office")
+    ]
+    assert len(question.pieces) == len(question.words)
+    assert (
+        encode_question("Who keeps the Harbour office?", tokenizer_of(kind), most=2).words.tolist()
+        == question.words[:2].tolist()
+    )
 
 
 @every_tokenizer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +128,15 @@ class Solver(Protocol):
 
     def config(self) -> dict[str, Any]:
         """What is needed to make it again, besides the weights and the tokenizer, as JSON."""
+        ...
+
+
+@runtime_checkable
+class Narrowing(Protocol):
+    """A solver that reads less of a context to compare solutions with each other than to train on them."""
+
+    def collate_posterior(self, features: Sequence[Any]) -> Any:
+        """Like :meth:`Solver.collate`; each example's scores may be off by what is the same for all of its Z."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bonafide.learn import draws
-from bonafide.learn.learnable import Features, SolverBatch, SolverModule
+from bonafide.learn.learnable import Features, Narrowing, SolverBatch, SolverModule
 from bonafide.learn.objective import Moment
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
@@ -74,25 +74,33 @@ class Ready:
 
     solver: SolverBatch
     operations: Tensor  # (solutions,)
+    deciding: SolverBatch | None  # what the solver's scores to decide by are computed from, where they were asked for
     everything: Batch | None  # the reconstructor's batch of all solutions, where it was asked for
 
 
-def make_ready(items: Sequence[Prepared], models: Models, whole: bool, epoch: int) -> Ready:
-    """Put a micro-batch together; ``whole``: with the reconstructor's batch of all solutions."""
-    solver = models.solver.collate([item.features for item in items], draw=epoch)
-    if models.device.type == "cuda":
-        solver = solver.pin_memory()
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an objective asked of a micro-batch, and so will ask of the next one."""
+
+    decides: bool = False  # the solver's scores to decide by
+    whole: bool = False  # the reconstructor's scores of all solutions
+
+
+def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, epoch: int) -> Ready:
+    """Put a micro-batch together."""
+    solver = _moved(models.solver.collate([item.features for item in items], draw=epoch), models.device)
     operations = np.concatenate([item.operations for item in items]).astype(np.float32)
     return Ready(
-        solver.to(models.device, non_blocking=True),
+        solver,
         _sent(torch.from_numpy(operations), models.device),
-        _everything(items, models) if whole else None,
+        _deciding(items, models, solver) if asked.decides else None,
+        _everything(items, models) if asked.whole else None,
     )
 
 
-def _make_ready_quietly(items: Sequence[Prepared], models: Models, whole: bool, epoch: int) -> Ready:
+def _make_ready_quietly(items: Sequence[Prepared], models: Models, asked: Asked, epoch: int) -> Ready:
     with QUIET:
-        return make_ready(items, models, whole, epoch)
+        return make_ready(items, models, asked, epoch)
 
 
 class Ahead:
@@ -103,11 +111,11 @@ class Ahead:
         self._thread = ThreadPoolExecutor(1) if models.device.type == "cuda" else None
         self._coming: tuple[list[str], Future[Ready]] | None = None
 
-    def announce(self, items: Sequence[Prepared], whole: bool, epoch: int) -> None:
+    def announce(self, items: Sequence[Prepared], asked: Asked, epoch: int) -> None:
         """These will be taken next."""
         if self._thread is not None:
             ids = [item.id for item in items]
-            self._coming = ids, self._thread.submit(_make_ready_quietly, items, self._models, whole, epoch)
+            self._coming = ids, self._thread.submit(_make_ready_quietly, items, self._models, asked, epoch)
 
     def forget(self) -> None:
         """What was announced is no longer as it was."""
@@ -118,7 +126,7 @@ class Ahead:
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == [item.id for item in items]:
             return coming[1].result()
-        return make_ready(items, self._models, False, epoch)
+        return make_ready(items, self._models, Asked(), epoch)
 
 
 class MicroBatch:
@@ -138,11 +146,12 @@ class MicroBatch:
         self._moment = moment
         self._seed = seed
         self._allowed = allowed
-        ready = ready or make_ready(items, models, False, moment.epoch)
+        ready = ready or make_ready(items, models, Asked(), moment.epoch)
         self._batch = ready.solver
         self.operations = ready.operations
+        self._deciding = ready.deciding
         self._everything = ready.everything
-        self.whole = False  # whether the reconstructor's scores of all solutions were asked for
+        self.asked = Asked()
 
     @property
     def offsets(self) -> Tensor:
@@ -171,8 +180,10 @@ class MicroBatch:
     @cached_property
     def _deciding_scores(self) -> Tensor:
         solver = self._models.solver
+        self.asked = replace(self.asked, decides=True)
+        batch = self._deciding or _deciding(self._items, self._models, self._batch)
         with torch.no_grad(), torch.autocast(self._models.device.type, enabled=False), self._models.deciding(solver):
-            scores: Tensor = solver.log_prob(solver(self._batch), self._batch).float()
+            scores: Tensor = solver.log_prob(solver(batch), batch).float()
         return scores
 
     def solver_training_scores(self) -> Tensor:
@@ -207,7 +218,7 @@ class MicroBatch:
         return self._models.reconstructor
 
     def _all(self) -> Batch:
-        self.whole = True
+        self.asked = replace(self.asked, whole=True)
         if self._everything is None:
             self._everything = _everything(self._items, self._models)
         return self._everything
@@ -222,6 +233,19 @@ class MicroBatch:
             [layouts[each] for each in owner.tolist()],
             [np.array([index]) for index in (flat - starts[owner]).tolist()],
         )
+
+
+def _deciding(items: Sequence[Prepared], models: Models, batch: SolverBatch) -> SolverBatch:
+    """What the solver needs to compare solutions; ``batch`` is what it needs to train on them."""
+    if not isinstance(models.solver, Narrowing):
+        return batch
+    return _moved(models.solver.collate_posterior([item.features for item in items]), models.device)
+
+
+def _moved(batch: SolverBatch, device: torch.device) -> SolverBatch:
+    if device.type == "cuda":
+        batch = batch.pin_memory()
+    return batch.to(device, non_blocking=True)
 
 
 def _everything(items: Sequence[Prepared], models: Models) -> Batch:

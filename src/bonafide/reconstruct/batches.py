@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,8 @@ class _Movable:
         return replace(self, **{name: changed(getattr(self, name)) for name in names})  # type: ignore[type-var]
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """Neighbouring context streams with their placeholders."""
 
     rows: slice

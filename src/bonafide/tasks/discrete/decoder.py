@@ -27,9 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bonafide.tasks.discrete.features import FIRST_CONSTANT_TAG, ROLES, SolverBatch
 from bonafide.tasks.discrete.options import CLOSE, DATE_KINDS
-
-_REACH = 4
-"""How many pieces to each side are the surroundings of a piece."""
+from bonafide.tasks.shared_words import Surroundings
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,22 +39,6 @@ class Text:
     keys: tuple[Tensor, ...]  # a layer each: (examples, heads, pieces, width of a head)
     values: tuple[Tensor, ...]
     mask: Tensor  # (examples, 1, 1, pieces): which pieces are there
-
-
-class Surroundings(nn.Module):
-    """Adds to the state of each piece what stands next to it: a number is known by the words around it."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.near = nn.Conv1d(width, width, 2 * _REACH + 1, padding=_REACH, groups=width)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(examples, pieces, width) → the same; ``mask`` (examples, pieces) says which pieces are there."""
-        near = self.near((self.norm(states) * mask[..., None]).transpose(1, 2)).transpose(1, 2)
-        made: Tensor = states + self.out(functional.gelu(near))
-        return made
 
 
 class Layer(nn.Module):

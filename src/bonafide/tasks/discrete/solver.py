@@ -43,7 +43,8 @@ from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.prefixes import make_prefixes
 from bonafide.tasks.discrete.programset import ProgramSet
 from bonafide.tasks.discrete.task import language_of
-from bonafide.tasks.discrete.windows import SHARED_WORDS, Pieced, make_windows, pieced
+from bonafide.tasks.discrete.windows import Pieced, make_windows, pieced
+from bonafide.tasks.shared_words import SharedWords
 
 __all__ = ["DiscreteSolver", "DiscreteSpec", "Features", "SolverBatch", "SolverOutput", "build_discrete_solver"]
 
@@ -104,8 +105,7 @@ class DiscreteSolver(nn.Module):
         self.decoder = Decoder(
             encoder.width, spec.decoder_width, spec.decoder_layers, spec.dropout, len(spec.language.constants), longest
         )
-        self.shared = nn.Embedding(SHARED_WORDS, encoder.embedding_width)
-        nn.init.zeros_(self.shared.weight)  # at first the encoder reads as it did before
+        self.shared = SharedWords(encoder.embedding_width)
         self._passages: OrderedDict[str, Pieced] = OrderedDict()
 
     def features(self, question: str, passage: Passage, programs: ProgramSet | None = None) -> Features:

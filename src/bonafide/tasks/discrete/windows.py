@@ -21,9 +21,8 @@ import numpy as np
 from bonafide.errors import BonafideError
 from bonafide.tasks.discrete.options import Integers, Readable
 from bonafide.tasks.discrete.tokens import Tokens
+from bonafide.tasks.shared_words import numbered
 
-SHARED_WORDS = 32
-"""Numbers for words that stand in question and passage, 0 being that of the others."""
 MOST_WINDOWS = 32
 """About 12,000 pieces with an encoder of 512."""
 _OVERLAP = 4
@@ -96,7 +95,7 @@ def make_windows(question: Pieced, passage: Pieced, special: tuple[int, int, int
     rows = tuple(
         np.concatenate([head, passage.ids[begin : min(begin + room, read)], [closing]]) for begin in begins.tolist()
     )
-    both = _shared_words(question, passage)
+    both = numbered(question.words, frozenset(passage.words))
     none = np.zeros(1, dtype=np.int64)
     asked, told = np.concatenate([none, _marked(question, both)[:kept], none]), _marked(passage, both)
     shared = tuple(np.concatenate([asked, told[begin : min(begin + room, read)], none]) for begin in begins.tolist())
@@ -114,13 +113,6 @@ def make_windows(question: Pieced, passage: Pieced, special: tuple[int, int, int
         _read_tokens(passage.tokens, read, len(passage.ids)) + kept + 2,
         Cut(len(question.ids) - kept, len(passage.ids) - read),
     )
-
-
-def _shared_words(question: Pieced, passage: Pieced) -> dict[str, int]:
-    """The words that stand in both texts, numbered from 1 as they come in the question; the last number is for all."""
-    there = frozenset(passage.words)
-    both = [word for word in dict.fromkeys(question.words) if word in there]
-    return {word: min(place, SHARED_WORDS - 1) for place, word in enumerate(both, start=1)}
 
 
 def _marked(text: Pieced, numbers: dict[str, int]) -> Integers:

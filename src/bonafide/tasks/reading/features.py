@@ -3,8 +3,7 @@
 A document is encoded once and shared by its questions; an example keeps which of its windows hold a mention, and where.
 Training reads all windows with a mention and as many others, drawn anew each epoch; prediction reads every window.
 
-Pieces that stand in the question too are numbered, so that a model can tell that two places say the same without having
-seen the word before: a small one learns that slowly, if at all.
+Words that stand in the question too are numbered (``shared_words.py``), the same in all windows of the document.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bonafide.reconstruct.assembly import offsets, ranges
 from bonafide.tasks.reading.span import MentionSet
-from bonafide.tasks.reading.windows import EncodedDocument, Windows
+from bonafide.tasks.reading.windows import EncodedDocument, EncodedQuestion, Keys, Windows
+from bonafide.tasks.shared_words import SHARED_WORDS, numbered
 
 Integers = npt.NDArray[np.int64]
 
-SHARED_PIECES = 32
-"""Numbers for pieces that stand in question and window, 0 being that of the others."""
 MARKERS = 3
 """Pieces around question and window."""
 _ROWS_PIECES = 1 << 15
@@ -36,7 +35,8 @@ class Features:
     """One example: its question, its document's windows, and the places of its mentions in them."""
 
     name: str
-    question: npt.NDArray[np.int32]  # (question pieces,)
+    question: EncodedQuestion
+    shared: Keys  # (1 + words that question and document share,): 0, and these in the order of the question
     document: EncodedDocument
     windows: Windows
     holding: Integers  # (windows that hold a mention,), in order
@@ -58,6 +58,11 @@ class Features:
         """How many solutions no window holds whole."""
         return int((np.diff(self.place_offsets) == 0).sum())
 
+    def numbers(self, words: Keys) -> Integers:
+        """(pieces,): the number among the shared words of the word that each is of (``shared_words.py``), or 0."""
+        number: Integers = (words[:, None] == self.shared).argmax(axis=1)  # 0 where none is the same
+        return number.clip(max=SHARED_WORDS - 1)
+
     def chosen(self, draw: int) -> Integers:
         """The windows that training reads in draw ``draw``: those with a mention first, then some of the others."""
         others = np.setdiff1d(np.arange(len(self.windows)), self.holding)
@@ -69,7 +74,7 @@ class Features:
 
 def make_features(
     name: str,
-    question: npt.NDArray[np.int32],
+    question: EncodedQuestion,
     document: EncodedDocument,
     windows: Windows,
     mentions: MentionSet | None,
@@ -85,11 +90,14 @@ def make_features(
             window.append(held)
             start.append(run[0] - windows.first[held])
             end.append(run[1] - 1 - windows.first[held])
+    there = set(question.words[np.isin(question.words, document.words)].tolist()) - {0}
+    shared = np.array([0, *numbered(question.words.tolist(), there)], np.uint32)
     joined = _joined(window)
     holding, place = np.unique(joined, return_inverse=True)
     return Features(
         name,
         question,
+        shared,
         document,
         windows,
         holding,
@@ -110,7 +118,7 @@ class Rows:
     """Windows that the encoder reads at once."""
 
     pieces: Tensor  # (rows, pieces)
-    shared: Tensor  # (rows, pieces): the number of the piece among those of the question, or 0
+    shared: Tensor  # (rows, pieces): the number of the piece's word among those that question and document share, or 0
     counts: Tensor  # (rows,)
     question: Tensor  # (rows,): question pieces
     places: Tensor  # (rows,): which of the batch's rows these are
@@ -175,28 +183,44 @@ def collate(
     features: Sequence[Features], chosen: Sequence[Integers], markers: Markers, multiple: int = 8
 ) -> SolverBatch:
     """Rows of like length together; ``chosen`` windows of each example, those that hold a mention first."""
-    texts, shared, lengths, questions = [], [], [], []
-    for each, windows in zip(features, chosen, strict=True):
-        head = np.concatenate([[markers.begin], each.question, [markers.between]])
-        for window in windows.tolist():
-            inside = each.document.pieces[each.windows.first[window] : each.windows.stop[window]]
-            texts.append(np.concatenate([head, inside, [markers.end]]).astype(np.int64))
-            shared.append(_shared(each.question, inside))
-            lengths.append(len(inside))
-            questions.append(len(each.question))
     row_counts = [len(windows) for windows in chosen]
-    row_base = np.concatenate([[0], np.cumsum(row_counts)]).astype(np.int64)
-    total = np.array([len(text) for text in texts], np.int64)
+    row_base = offsets(row_counts)
+    owner = np.repeat(np.arange(len(features)), row_counts)
+    lengths = np.zeros(len(owner), np.int64)
+    inside: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]  # windows, one after the other
+    inside_numbers = [np.zeros(0, np.int64)]
+    for number, (each, windows) in enumerate(zip(features, chosen, strict=True)):
+        first = each.windows.first[windows].astype(np.int64)
+        own = each.windows.stop[windows] - first
+        lengths[row_base[number] : row_base[number + 1]] = own
+        run = ranges(first, own)
+        inside.append(each.document.pieces[run])
+        inside_numbers.append(each.numbers(each.document.words[run]))
+    asked = np.array([len(each.question) for each in features], np.int64)
+    questions = np.concatenate([np.zeros(0, np.int64), *(each.question.pieces for each in features)])
+    question_numbers = np.concatenate(
+        [np.zeros(0, np.int64), *(each.numbers(each.question.words) for each in features)]
+    )
+    question_base, window_base = offsets(asked), offsets(lengths)
+    windows_joined, numbers_joined = np.concatenate(inside), np.concatenate(inside_numbers)
+    total = asked[owner] + lengths + MARKERS
     rows = []
     for part in _groups(total):
         width = -(-int(total[part].max()) // multiple) * multiple
         pieces = np.full((len(part), width), markers.padding, np.int64)
         both = np.zeros((len(part), width), np.int64)
-        for line, index in enumerate(part.tolist()):
-            pieces[line, : total[index]] = texts[index]
-            both[line, : total[index]] = shared[index]
-        asked = np.array([questions[index] for index in part.tolist()], np.int64)
-        rows.append(Rows(*map(torch.from_numpy, (pieces, both, total[part], asked, part))))
+        line, heads = np.arange(len(part)), asked[owner[part]]
+        pieces[:, 0] = markers.begin
+        pieces[line, heads + 1] = markers.between
+        pieces[line, total[part] - 1] = markers.end
+        for source, numbers, start, count, column in (
+            (questions, question_numbers, question_base[owner[part]], heads, np.ones_like(heads)),
+            (windows_joined, numbers_joined, window_base[part], lengths[part], heads + 2),
+        ):
+            read, place = ranges(start, count), ranges(line * width + column, count)
+            pieces.reshape(-1)[place] = source[read]
+            both.reshape(-1)[place] = numbers[read]
+        rows.append(Rows(*map(torch.from_numpy, (pieces, both, total[part], heads, part))))
     place_counts = np.concatenate([np.zeros(0, np.int64), *[np.diff(each.place_offsets) for each in features]])
     empty = np.concatenate(
         [np.zeros(0, bool), *[np.arange(n) >= len(f.holding) for n, f in zip(row_counts, features, strict=True)]]
@@ -204,37 +228,31 @@ def collate(
     return SolverBatch(
         tuple(features),
         tuple(chosen),
-        max(lengths, default=1),
+        int(lengths.max(initial=1)),
         tuple(rows),
         torch.from_numpy(row_base),
-        torch.tensor(lengths, dtype=torch.long),
+        torch.from_numpy(lengths),
         torch.from_numpy(empty),
-        _offsets([len(each.place_offsets) - 1 for each in features]),
-        _offsets(place_counts.tolist()),
+        torch.from_numpy(offsets([len(each.place_offsets) - 1 for each in features])),
+        torch.from_numpy(offsets(place_counts)),
         torch.from_numpy(_joined_at([each.place_window for each in features], row_base)),
         torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *[each.place_start for each in features]])),
         torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *[each.place_end for each in features]])),
     )
 
 
-def _shared(question: npt.NDArray[np.int32], inside: npt.NDArray[np.int32]) -> Integers:
-    """(pieces with markers,): pieces of the question that the window has too, numbered as they come in the question."""
-    number = {piece: place for place, piece in enumerate(dict.fromkeys(question.tolist()), start=1)}
-    there = set(inside.tolist())
-    none = [0]
-    asked = [min(number[piece], SHARED_PIECES - 1) * (piece in there) for piece in question.tolist()]
-    told = [min(number.get(piece, 0), SHARED_PIECES - 1) for piece in inside.tolist()]
-    return np.array([*none, *asked, *none, *told, *none], np.int64)
-
-
 def _groups(lengths: Integers) -> list[Integers]:
-    """Rows by length, cut where a group would be too much to read at once or mostly padding."""
+    """Rows by length, cut where a group would be too much to read at once or mostly padding.
+
+    Groups of one width have as many rows, but for the last: on a GPU few shapes are read (:mod:`bonafide.replay`).
+    """
     groups: list[Integers] = []
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
         longest = int(lengths[order[start]])
-        stop = min(len(order), start + max(1, _ROWS_PIECES // longest))
+        fitting = _ROWS_PIECES // (-(-longest // 32) * 32)
+        stop = min(len(order), start + max(1, fitting // 8 * 8 if fitting >= 8 else fitting))
         short = np.flatnonzero(lengths[order[start:stop]] < 0.6 * longest)
         if len(short) >= 16:  # a group of its own pays from about here on
             stop = start + int(short[0])
@@ -246,7 +264,3 @@ def _groups(lengths: Integers) -> list[Integers]:
 def _joined_at(windows: Sequence[Integers], base: Integers) -> Integers:
     moved = [window + first for window, first in zip(windows, base[:-1].tolist(), strict=True)]
     return np.concatenate([np.zeros(0, np.int64), *moved])
-
-
-def _offsets(counts: Sequence[int]) -> Tensor:
-    return torch.from_numpy(np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64))

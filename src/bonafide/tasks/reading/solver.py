@@ -5,15 +5,20 @@ each of its pieces, one as the first and one as the last of a mention::
 
     P(z) = Σ_w P(w) · P(start | w) · P(end | start, w)      over the windows w that hold z whole
 
-P(w) is a softmax over the windows, P(start | w) over the window's pieces, P(end | start, w) over those from start on.
-So the distribution is proper: it sums to one over all runs of pieces of the document, and the posterior over Z, which
-needs only the windows with a mention, is exact. In training the softmax over windows is over those that are read
+P(start | w) is a softmax over the window's pieces, P(end | start, w) over those from start on. P(w) is a softmax over
+the windows of the window's score plus the log-sum of its first-piece scores: first pieces of all windows are compared
+with each other, and a window need not be understood before what is in it can be. So the distribution is proper: it
+sums to one over all runs of pieces of the document, and the posterior over Z, which needs only the windows with a
+mention, is exact: choices and draws read only those. In training the softmax over windows is over those that are read
 (all with a mention, and as many others, drawn anew each epoch): log P(z) is too high by the same amount for all of Z.
 
 How this differs from the reference code, which is ``local=True``: there a window knows nothing of the others; it says
 by itself whether it holds an answer, and where. As a joint, P(z) = P(answer | w) · P(start | w) · P(end | w) times
 P(no answer | w′) over the windows w′ without a mention that are read, which is the same for all of Z. It does not sum
 to one, and windows are compared by log-odds that were never trained against each other.
+
+The encoder is told which words question and document share, and what stands next to a piece is added to its state
+(``shared_words.py``): with both, an encoder from scratch learns to read from some hundreds of questions.
 """
 
 from __future__ import annotations
@@ -42,7 +47,6 @@ from bonafide.encoders import (
 from bonafide.errors import BonafideError
 from bonafide.tasks.reading.features import (
     MARKERS,
-    SHARED_PIECES,
     Features,
     Markers,
     SolverBatch,
@@ -59,6 +63,7 @@ from bonafide.tasks.reading.windows import (
     encode_document,
     encode_question,
 )
+from bonafide.tasks.shared_words import SharedWords, Surroundings
 
 NEVER = -1e30
 _KEPT_DOCUMENTS = 256
@@ -105,8 +110,8 @@ class Reader(nn.Module):
         self.tokenizer = tokenizer
         self.markers = Markers(*special_pieces(tokenizer), tokenizer.pad_token_id or 0)
         self.encoder = encoder
-        self.shared = nn.Embedding(SHARED_PIECES, encoder.embedding_width)
-        nn.init.zeros_(self.shared.weight)  # at first the encoder reads as it did before
+        self.shared = SharedWords(encoder.embedding_width)
+        self.surroundings = Surroundings(encoder.width)
         self.dropout = nn.Dropout(spec.dropout)
         self.bounds = nn.Linear(encoder.width, 2)
         self.window = nn.Sequential(
@@ -140,6 +145,11 @@ class Reader(nn.Module):
         """What training reads in draw ``draw``, on the CPU."""
         return collate(features, [each.chosen(draw) for each in features], self.markers)
 
+    def collate_posterior(self, features: Sequence[Features]) -> SolverBatch:
+        """The windows with a mention alone, on the CPU: scores of solutions, but for what is the same for all of Z."""
+        holding = [each.holding if len(each.holding) else each.chosen(0)[:1] for each in features]
+        return collate(features, holding, self.markers)
+
     def collate_all(self, features: Sequence[Features]) -> SolverBatch:
         """Every window, on the CPU."""
         everything = [
@@ -158,7 +168,9 @@ class Reader(nn.Module):
         windows: list[Tensor] = []
         for part in batch.rows:
             marks = self.shared(part.shared)
-            states = self.dropout(self.encoder(part.pieces, part.counts, part.question, marks))
+            read = self.encoder(part.pieces, part.counts, part.question, marks)
+            there = torch.arange(read.shape[1], device=device) < part.counts[:, None]
+            states = self.dropout(self.surroundings(read, there))
             first = part.question + 2
             index = (first[:, None] + column).clamp(max=states.shape[1] - 1)
             bounds = self.bounds(states).gather(1, index[..., None].expand(-1, -1, 2))
@@ -173,7 +185,7 @@ class Reader(nn.Module):
             total = end.logsumexp(-1, keepdim=True).expand_as(end)
             return ReaderOutput(F.logsigmoid(window), F.logsigmoid(-window), start.log_softmax(-1), end, total)
         total = end.flip(-1).logcumsumexp(-1).flip(-1)
-        shares = ragged.log_softmax(window, batch.row_offsets)
+        shares = ragged.log_softmax(window + start.logsumexp(-1), batch.row_offsets)
         return ReaderOutput(shares, torch.zeros_like(shares), start.log_softmax(-1), end, total)
 
     def log_prob(self, output: ReaderOutput, batch: SolverBatch) -> Tensor:

@@ -8,10 +8,14 @@ most 300 pieces with the question and the markers, the question at most 64, and 
 Characters and pieces translate into each other exactly: a mention becomes the shortest run of pieces that covers
 it, and a run of pieces becomes the characters from where its first piece begins to where its last one ends. Pieces
 that are part of a character (bytes of an emoji) all cover that character.
+
+Each piece also knows its word (``matching.py``: lower case, without signs and articles) by a key of 32 bits, so that a
+solver can be told which words question and document share.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,9 +26,11 @@ from transformers import PreTrainedTokenizerBase
 
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
+from bonafide.tasks.reading.matching import Matching, forms_of, token_bounds
 from bonafide.tasks.reading.span import Mention
 
 Integers = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.uint32]
 
 WINDOW_PIECES = 300
 QUESTION_PIECES = 64
@@ -42,6 +48,7 @@ class EncodedDocument:
     begin: Integers  # (pieces,)
     end: Integers  # (pieces,)
     offsets: Integers  # (paragraphs + 1,): where each paragraph's pieces begin
+    words: Keys  # (pieces,): the key of the word it is of; 0 for none
 
     def runs_of(self, paragraph: npt.ArrayLike, start: npt.ArrayLike, end: npt.ArrayLike) -> Integers:
         """The pieces [first, stop) that cover each mention: (mentions, 2); −1 twice where no piece covers any of it."""
@@ -82,6 +89,17 @@ class EncodedDocument:
         place = np.arange(-1, len(self.pieces))
         real = np.insert(self.begin < self.end, 0, True)
         return np.maximum.accumulate(np.where(real, place, -1)).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedQuestion:
+    """The pieces of a question that are read, and the key of the word that each is of; 0 for none."""
+
+    pieces: Integers  # (pieces,)
+    words: Keys  # (pieces,)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +149,8 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         truncation=False,
         verbose=False,
     )
-    pieces, begin, end = [], [], []
-    for each in encoded.encodings:
+    pieces, begin, end, words = [], [], [], []
+    for text, each in zip(document.paragraphs, encoded.encodings, strict=True):
         spans = np.array(each.offsets, np.int32).reshape(-1, 2)
         pieces.append(np.array(each.ids, np.int32))
         real = spans[:, 0] < spans[:, 1]
@@ -142,14 +160,21 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         starts = np.where(real, spans[:, 0], covered)
         begin.append(np.minimum.accumulate(starts[::-1])[::-1])
         end.append(covered)
+        words.append(_words_at(text, begin[-1], end[-1]))
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in pieces])])
-    return EncodedDocument(np.concatenate(pieces), np.concatenate(begin), np.concatenate(end), offsets.astype(np.int32))
+    return EncodedDocument(
+        np.concatenate(pieces),
+        np.concatenate(begin),
+        np.concatenate(end),
+        offsets.astype(np.int32),
+        np.concatenate(words),
+    )
 
 
-def encode_question(question: str, tokenizer: PreTrainedTokenizerBase, most: int = QUESTION_PIECES) -> Integers:
+def encode_question(question: str, tokenizer: PreTrainedTokenizerBase, most: int = QUESTION_PIECES) -> EncodedQuestion:
     """The first ``most`` pieces of a question, without markers."""
-    ids = tokenizer(question, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    return np.array(ids[:most], np.int32)
+    whole = encode_document(Document("", None, (question,)), tokenizer)
+    return EncodedQuestion(whole.pieces[:most], whole.words[:most])
 
 
 def room_for_text(question_pieces: int, tokenizer: PreTrainedTokenizerBase, window: int = WINDOW_PIECES) -> int:
@@ -182,3 +207,18 @@ def cut_windows(document: EncodedDocument, room: int, stride: int = STRIDE) -> W
         document.begin[first],
         document.end[stop - 1],
     )
+
+
+def word_key(word: str) -> int:
+    """By this two words are compared; 0 for what is none (a sign, an article)."""
+    form = forms_of(Matching())[word]
+    return zlib.crc32(form.encode("utf-8", "surrogatepass")) if form else 0
+
+
+def _words_at(text: str, begin: Integers, end: Integers) -> Keys:
+    """(pieces,): the key of the token in which a piece ends: it may begin with a space."""
+    starts, ends = token_bounds(text)
+    keys = [0, *(word_key(text[low:high]) for low, high in zip(starts.tolist(), ends.tolist(), strict=True))]
+    token = np.searchsorted(starts, end, side="left")  # counted from 1
+    inside = (begin < end) & (end <= np.insert(ends, 0, 0)[token])
+    return np.array(keys, np.uint32)[np.where(inside, token, 0)]
