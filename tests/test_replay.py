@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 from bonafide.encoders import Scratch, scratch_encoder
+from bonafide.learn.trainer import train
 from bonafide.replay import Replay, rounded
+from bonafide.search.discrete import search_discrete
+from bonafide.search.reading import search_reading
+from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.synth.reading import write_reading_benchmark
+from tiny_runs import recipe, write_data
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -105,3 +114,35 @@ def test_dropout_is_drawn_anew_at_each_replay():
     made = [replay(net, inputs).detach().clone() for _ in range(5)]
     assert replay._recordings
     assert not torch.equal(made[3], made[4])
+
+
+def _data(root: Path, task: str) -> Path:
+    if task == "sql":
+        return write_data(root)
+    for split, amount in (("train", 6), ("dev", 1)):
+        if task == "reading":
+            write_reading_benchmark(root / split, seed=1, documents=amount, questions=6, split=split)
+        else:
+            write_discrete_benchmark(root / split, 1, amount, 6, 0.5, split)
+    {"reading": search_reading, "discrete": search_discrete}[task](root / "train/examples.jsonl", root / "solutions")
+    return root
+
+
+@needs_gpu
+@pytest.mark.parametrize("task", ["sql", "reading", "discrete"])
+def test_a_run_with_graphs_is_a_run_without(tmp_path, task):
+    data, losses = _data(tmp_path / "data", task), []
+    for graphs in (False, True):
+        made = recipe(
+            data,
+            "mimax",
+            data={"task": task, "max_solutions": 200},
+            solver={"dropout": 0.0},
+            reconstructor={"dropout": 0.0},
+            train={"graphs": graphs, "precision": "fp32", "encoder_rate": 1e-4, "head_rate": 1e-4, "budget": 40_000},
+        )
+        run = train(made, tmp_path / f"{graphs}")
+        lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+        losses.append([[each["loss"], each.get("reconstructor_loss", 0.0)] for each in lines if "loss" in each])
+    assert len(losses[0]) > 12
+    torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), atol=1e-2, rtol=1e-3)
