@@ -29,7 +29,8 @@ def test_mimax_trains_on_the_genuine_program_where_hard_em_does_not(tmp_path: Pa
 
 
 def test_mimax_trains_on_the_genuine_mention_where_the_others_do_not(tmp_path: Path) -> None:
-    demo = ReadingDemo(documents=30, dev_documents=2, epochs=7.0, switch=7.0)
+    """A small run of ``bonafide demo reading``: enough to choose the right mentions in training more often."""
+    demo = ReadingDemo(documents=120, dev_documents=2, epochs=6.0, switch=6.0)
     figures = run_demo(demo, tmp_path / "demo")
     trained = {name: row["trained on gold at the end"] for name, row in figures.items()}
     assert trained["MIMAX"] > trained["HardEM"] + 0.1, figures
@@ -38,10 +39,11 @@ def test_mimax_trains_on_the_genuine_mention_where_the_others_do_not(tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_mimax_chooses_the_genuine_mention_far_more_often_than_the_others(tmp_path: Path, seed: int) -> None:
+def test_mimax_finds_the_genuine_mention_far_more_often_than_the_others(tmp_path: Path, seed: int) -> None:
     figures = run_demo(ReadingDemo(), tmp_path / "demo", seed)
-    chosen = {name: row["gold chosen from the set"] for name, row in figures.items()}
-    assert chosen["MIMAX"] > max(chosen["HardEM"], chosen["First-only"]) + 0.05, figures
+    for figure in ("right solution", "gold chosen from the set"):
+        found = {name: row[figure] for name, row in figures.items()}
+        assert found["MIMAX"] >= max(found["HardEM"], found["First-only"]) + 0.1, figures
 
 
 @pytest.mark.long

@@ -17,9 +17,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from bonafide.arrays import Indices, offsets, ranges
 from bonafide.reconstruct.layout import Integers, Layout
-
-Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +138,6 @@ def assemble(layouts: Sequence[Layout], chosen: Sequence[npt.ArrayLike], markers
         windowed=int(windowed.sum()),
         cut=int(cut.sum()),
     )
-
-
-def offsets(sizes: npt.ArrayLike) -> Indices:
-    """(groups + 1,): where each group of these sizes starts."""
-    return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))]).astype(np.int64)
-
-
-def ranges(starts: Indices, lengths: Indices) -> Indices:
-    """start, start + 1, … for each (start, length), one after the other."""
-    before = offsets(lengths)
-    return np.repeat(starts - before[:-1], lengths) + np.arange(before[-1])
 
 
 def _join_segments(

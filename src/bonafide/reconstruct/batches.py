@@ -17,7 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bonafide.reconstruct.assembly import Assembly, Indices, Markers, assemble, offsets, ranges
+from bonafide.arrays import Indices, offsets, ranges
+from bonafide.reconstruct.assembly import Assembly, Markers, assemble
 from bonafide.reconstruct.layout import Layout
 from bonafide.replay import grown, rounded
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from transformers import BartForConditionalGeneration
 
-from bonafide.reconstruct.assembly import Assembly, Indices, ranges
+from bonafide.arrays import Indices, ranges
+from bonafide.reconstruct.assembly import Assembly
 from bonafide.reconstruct.batches import Batch
 
 

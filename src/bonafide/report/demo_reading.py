@@ -19,20 +19,20 @@ from bonafide.synth.reading import ReadingBenchmark, write_reading_benchmark
 from bonafide.tasks.reading.span import Mention, parse_gold
 
 _DATA = 'task = "reading"\ndev_examples = 24'
-_SOLVER = "window = 96\nstride = 48"
+_SOLVER = "window = 128\nstride = 128"
 
 
 @dataclass(frozen=True)
 class ReadingDemo:
     """Implements :class:`bonafide.report.demo.Demo`; few topics, so that a small model learns it within minutes."""
 
-    documents: int = 60
-    dev_documents: int = 20
-    questions: int = 6
+    documents: int = 300
+    dev_documents: int = 40
+    questions: int = 3
     decoys: int = 3
     topics: tuple[str, ...] = ("ships", "plays")
-    epochs: float = 14.0
-    switch: float = 13.5
+    epochs: float = 7.0
+    switch: float = 3.5
 
     words = Words("documents", "mention", "Mentions", ("first_mention", "first_paragraph"))
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bonafide.reconstruct.assembly import offsets, ranges
+from bonafide.arrays import offsets, ranges
 from bonafide.tasks.reading.span import MentionSet
 from bonafide.tasks.reading.windows import EncodedDocument, EncodedQuestion, Keys, Windows
 from bonafide.tasks.shared_words import SHARED_WORDS, numbered
