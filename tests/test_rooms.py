@@ -11,7 +11,7 @@ ROOMS = [
     ["errors"],
     ["files"],
     ["examples"],
-    ["solutions", "ragged", "rendering", "pretrained", "documents"],
+    ["solutions", "arrays", "ragged", "replay", "rendering", "pretrained", "documents"],
     ["encoders"],
     ["tasks"],
     ["search", "retrieve"],
@@ -21,7 +21,8 @@ ROOMS = [
     ["synth"],
     ["recipes"],
     ["report"],
-    ["explore", "reward"],
+    ["web", "own"],
+    ["explore", "serve", "reward", "select", "reproduce"],
     ["cli"],
     ["__main__"],
 ]

@@ -159,7 +159,7 @@ class SolutionStore(Generic[S]):
     def __init__(self, folder: Path, codec: Codec[S]) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self._codec = codec
+        self.codec = codec
         self._files: dict[int, pq.ParquetFile] = {}
         self._sound: set[int] = set()
 
@@ -229,7 +229,7 @@ class SolutionStore(Generic[S]):
             size: Decimal = columns["size"][row].as_py()
             yield (
                 columns["example"][row].as_py(),
-                self._codec.decode(payload, int(size), columns["complete"][row].as_py()),
+                self.codec.decode(payload, int(size), columns["complete"][row].as_py()),
             )
 
 

@@ -41,3 +41,44 @@ def line_chart(title: str, lines: Mapping[str, Sequence[tuple[float, float]]], u
         f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + 190} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
     )
+
+
+def grouped_bars(title: str, groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> str:
+    """One colour a name, one group of bars a label: (share, low, high), the last two the ends of its interval."""
+    labels = list(dict.fromkeys(label for group in groups.values() for label in group))
+    room = (_WIDTH - _LEFT - 12) / max(1, len(labels))
+    wide = 0.8 * room / max(1, len(groups))
+
+    def height(share: float) -> float:
+        return (_HEIGHT - _BOTTOM) * (1 - share) + 8
+
+    parts = []
+    for step in range(5):
+        y = height(step / 4)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="count" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{step / 4:.0%}</text>')
+    for number, (name, group) in enumerate(groups.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        for place, label in enumerate(labels):
+            if label not in group:
+                continue
+            share, low, high = group[label]
+            left = _LEFT + room * (place + 0.1) + wide * number
+            middle = left + wide / 2
+            parts.append(
+                f'<rect x="{left:.1f}" y="{height(share):.1f}" width="{wide:.1f}" '
+                f'height="{height(0) - height(share):.1f}" style="fill:{colour}"><title>'
+                f"{escape(name)}, {escape(label)}: {share:.1%}</title></rect>"
+                f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{height(high):.1f}" y2="{height(low):.1f}" '
+                'style="stroke:var(--ink);stroke-width:1.2"/>'
+            )
+        shown = 64 + 18 * number
+        parts.append(f'<rect x="{_WIDTH + 6}" y="{shown - 10}" width="12" height="12" style="fill:{colour}"/>')
+        parts.append(f'<text x="{_WIDTH + 24}" y="{shown}">{escape(name)}</text>')
+    for place, label in enumerate(labels):
+        x = _LEFT + room * (place + 0.5)
+        parts.append(f'<text class="count" x="{x:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(label)}</text>')
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + 190} {_HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
+    )

@@ -1,0 +1,70 @@
+"""``bonafide explore``."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bonafide.cli.shown import searching, tell, working
+from bonafide.errors import BonafideError
+
+
+def explore_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote, or a solution store.")],
+    examples: Annotated[
+        Path | None,
+        typer.Option(help="Other examples than the run was trained on, such as dev; they are searched first."),
+    ] = None,
+    solutions: Annotated[
+        Path | None, typer.Option(help="A solution store of these examples; by default the run's.")
+    ] = None,
+    gold: Annotated[Path | None, typer.Option(help="gold.jsonl, to see what is right.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="tables.jsonl, where it was moved since the search.")] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="documents.jsonl, where it was moved since the search.")
+    ] = None,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Pairs to judge, as compare --sheet writes them; by default the run's own.")
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Who judges; by default your user name.")] = None,
+    port: Annotated[int, typer.Option(help="0 takes one that is free.", min=0, max=65535)] = 8360,
+    host: Annotated[str, typer.Option(help="Where to listen; by default on this machine alone.")] = "127.0.0.1",
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in your browser.")] = True,
+) -> None:
+    """Look at a run in your browser: its solution sets, what solver and reconstructor make of them; and judge."""
+    try:
+        from bonafide.explore.pages import explorer
+        from bonafide.web.guard import door
+        from bonafide.web.running import run as serve
+    except ModuleNotFoundError as error:
+        raise BonafideError(
+            f"The explorer needs {error.name}, which is not installed: pip install 'bonafide[explore]'."
+        ) from None
+    from bonafide.explore.memory import give_back_freed
+    from bonafide.explore.workspace import Workspace, search_for
+
+    give_back_freed()
+    if examples is not None and solutions is None:
+        with searching(run / "explore") as (started, advance):
+            solutions = search_for(run, examples, advance, started)
+    with working("Indexing") as progress:
+        workspace = Workspace(
+            run,
+            solutions=solutions,
+            examples=examples,
+            contexts=tables or documents,
+            gold=gold,
+            progress=progress,
+        )
+
+    def ready(address: str) -> None:
+        tell(Console(stderr=True), f"The explorer is at {escape(address)} (Ctrl-C ends it).")
+        if open_browser:
+            typer.launch(address)
+
+    serve(explorer(workspace, door(host), sheet, judge or getpass.getuser()), host, port, ready)

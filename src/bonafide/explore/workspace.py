@@ -1,0 +1,236 @@
+"""What the explorer looks at: a run with its solution store and its examples, or a store alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bonafide.documents import InlineDocuments
+from bonafide.errors import BonafideError
+from bonafide.examples import AcceptedAnswer, DateAnswer, Example
+from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
+from bonafide.explore.views import View, view_of
+from bonafide.files import content_hash, open_seekable, parse_json, read_json
+from bonafide.solutions import MANIFEST, read_manifest
+from bonafide.tasks.discrete.passage import Passage
+from bonafide.tasks.sql.sources import TableSource, source_of_store
+
+_KEPT_CONTEXTS = 8
+_ANY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An example with all that belongs to it."""
+
+    row: Row
+    example: Example
+    context: Any
+    solutions: Any
+    gold: dict[str, Any] | None
+
+
+class Workspace:
+    """A run (or a store alone) that can be asked for any of its examples."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        solutions: Path | None = None,
+        examples: Path | None = None,
+        contexts: Path | None = None,
+        gold: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """``contexts`` is a ``tables.jsonl`` or ``documents.jsonl`` that is no longer where it was searched."""
+        self.folder = folder
+        self.recipe = _recipe(folder)
+        self.is_run = self.recipe is not None
+        store = solutions or _store_folder(folder, self.recipe)
+        manifest = read_manifest(store)
+        self.view: View = view_of(manifest["task"], manifest["options"])
+        self.store: PlacedStore[Any] = PlacedStore(store, self.view.codec)
+        self.task = str(manifest["task"])
+        self.method = str(self.recipe["objective"]["method"]) if self.recipe is not None else None
+        self._hold: tempfile.TemporaryDirectory[str] | None = None
+        self._inputs = manifest["inputs"]
+        self._examples_path = examples or store / self._inputs["examples"][0]["path"]
+        if not self._examples_path.exists():
+            raise BonafideError(
+                f"The examples of this store are no longer at {self._examples_path}. Say where they are with "
+                "--examples."
+            )
+        self._tables: TableSource | None = None
+        path = self._context_file(contexts)
+        own = self.recipe is not None and self.method != "supervised" and solutions is None
+        chosen = folder / "selections.jsonl"
+        sources = Sources(
+            store, self._examples_path, path, chosen if own and chosen.exists() else None, gold, self._kept(manifest)
+        )
+        self.cache = self._cache(solutions)
+        self.index: Index = open_index(sources, self.cache, self.store, progress)
+        self.has_gold = gold is not None
+        self._examples: BinaryIO = open_seekable(self._examples_path)
+        self._context_lines = open_seekable(path) if path is not None else None
+        self._contexts: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close its files."""
+        self.index.close()
+        self._examples.close()
+        if self._context_lines is not None:
+            self._context_lines.close()
+        if self._hold is not None:
+            self._hold.cleanup()
+
+    def open(self, place: int) -> Opened:
+        """The example at this place."""
+        row = self.index.row(place)
+        example = _example(os.pread(self._examples.fileno(), row.length, row.start))
+        gold = json.loads(row.gold) if row.gold is not None else None
+        solutions = self.store.at(row.shard, row.part, row.line)
+        return Opened(row, example, self.context_of(example), solutions, gold)
+
+    def context_of(self, example: Example) -> Any:
+        """An example's table, passage or document; the last few are kept."""
+        name = example.context or ""
+        with self._lock:
+            if name in self._contexts:
+                self._contexts.move_to_end(name)
+                return self._contexts[name]
+        found = self._read_context(example, name)
+        with self._lock:
+            self._contexts[name] = found
+            while len(self._contexts) > _KEPT_CONTEXTS:
+                self._contexts.popitem(last=False)
+        return found
+
+    def gold_places(self, opened: Opened) -> list[int] | None:
+        """Where gold stands in the set; None where there is no gold."""
+        if opened.gold is None:
+            return None
+        return self.view.gold_places(opened.gold, opened.solutions, opened.example, opened.context)
+
+    def text(self, opened: Opened, place: int) -> str:
+        """A solution of the set as a person reads it."""
+        return self.view.text(opened.solutions[place], opened.example, opened.context)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What the run logged; lines that were cut short are left out."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True) if self.is_run and path.exists() else []
+        values = (parse_json(line) for line in lines if line.endswith(b"\n"))
+        return [each for each in values if isinstance(each, dict)]
+
+    def _read_context(self, example: Example, name: str) -> Any:
+        if self._tables is not None:
+            return self._tables.table_of(example)
+        if self._context_lines is None:
+            document = InlineDocuments()[name]
+            return Passage(document.text) if self.task == "discrete" else document
+        found = self.index.query("SELECT start, length FROM contexts WHERE name = ?", [name])
+        if not found:
+            raise BonafideError(f"Example {example.id!r} names a context that is not there: {name[:80]!r}.")
+        start, length = found[0]
+        return self.view.read(os.pread(self._context_lines.fileno(), length, start))
+
+    def _context_file(self, given: Path | None) -> Path | None:
+        """The file of contexts to index; None where they stand in the examples, or in the user's own tables."""
+        recorded: Sequence[dict[str, str]] = self._inputs[self.view.contexts]
+        if self.view.contexts == "tables" and not self._inputs["jsonl"]:
+            self._tables = source_of_store(self.store.folder, self._inputs, None, [given] if given is not None else ())
+            return None
+        if not recorded:
+            return None
+        path = given or self.store.folder / recorded[0]["path"]
+        if not path.exists():
+            raise BonafideError(
+                f"The {self.view.contexts} of this store are no longer at {path}. Say where they are with "
+                f"--{self.view.contexts}."
+            )
+        return path
+
+    def _kept(self, manifest: dict[str, Any]) -> tuple[float, int, int, int]:
+        cap = manifest["options"].get("cap") or _ANY
+        if self.recipe is None:
+            return 1.0, _ANY, 0, cap
+        data = self.recipe["data"]
+        return data["largest"], data["max_solutions"], self.recipe["train"]["seed"], cap
+
+    def _cache(self, solutions: Path | None) -> Path:
+        """``explore/`` in the run, with a folder for each other store that it is looked at with.
+
+        Where the run cannot be written, or there is none: a folder that goes at the end.
+        """
+        folder = self.folder / "explore"
+        if self.is_run and os.access(self.folder, os.W_OK):
+            return folder if solutions is None else folder / f"store-{content_hash(solutions / MANIFEST)[:16]}"
+        self._hold = tempfile.TemporaryDirectory(prefix="bonafide-explore-")
+        return Path(self._hold.name)
+
+
+def search_for(
+    run: Path, examples: Path, progress: Callable[[int, int], None] | None = None, started: Any = None
+) -> Path | None:
+    """A store of these examples, searched as the run's own was; None where they are the run's own."""
+    from dataclasses import asdict, replace
+
+    from bonafide.examples import open_examples
+    from bonafide.learn.learnable import learnable
+    from bonafide.learn.recipe import recipe_from
+
+    saved = _recipe(run)
+    if saved is None:
+        return None
+    manifest = read_manifest(_store_folder(run, saved))
+    digest = content_hash(examples)
+    if digest == manifest["inputs"]["examples"][0]["sha256"]:
+        return None
+    recipe = recipe_from({key: value for key, value in saved.items() if key != "tool"}, str(run))
+    asked = manifest["options"].get("language") or manifest["options"].get("matching") or {}
+    known = {key: asked[key] for key in asdict(recipe.language) if key in asked}
+    recipe = replace(recipe, language=replace(recipe.language, **known))
+    out = run / "explore" / f"solutions-{digest[:16]}"
+    learnable(manifest["task"]).search(recipe, open_examples(examples), out, progress, started)
+    return out
+
+
+def _example(raw: bytes) -> Example:
+    """An example from its line, which was validated when it was searched."""
+    data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
+    answers: list[AcceptedAnswer] = []
+    for value in data["answers"]:
+        if isinstance(value, dict):
+            answers.append(DateAnswer(*(value.get(part, "") for part in ("day", "month", "year"))))
+        else:
+            answers.append(tuple(value) if isinstance(value, list) else value)
+    return Example(data["id"], data["question"], data.get("context"), tuple(answers))
+
+
+def _recipe(folder: Path) -> dict[str, Any] | None:
+    if (folder / MANIFEST).exists():
+        return None
+    if not (folder / "recipe.json").exists():
+        raise BonafideError(f"{folder} is no run and no solution store: it has neither recipe.json nor {MANIFEST}.")
+    return read_json(folder / "recipe.json")
+
+
+def _store_folder(folder: Path, recipe: dict[str, Any] | None) -> Path:
+    if recipe is None:
+        return folder
+    named = recipe["data"].get("solutions")
+    store = Path(named) if named else folder / "solutions"
+    if not store.exists():
+        raise BonafideError(
+            f"The solution store of this run is no longer at {store}. Say where it is with --solutions."
+        )
+    return store

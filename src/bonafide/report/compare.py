@@ -1,0 +1,290 @@
+"""Compare methods on the same examples: is one better, by how much, and where.
+
+Runs are grouped by their recipe without its seed; a group goes by its method, and by what else sets it apart where two
+groups have the same. The first group on the command line is what the others are held against. Figures: how often the
+answer is right, and with gold how often the solution is, and how often a right answer has a right solution.
+
+Over seeds: a paired t-test, as in the paper. Over examples: a permutation test and a bootstrap interval of each
+example's mean over the seeds that both have; seeds add no examples, so Wilson's intervals count each example once.
+Flips are McNemar's, seed by seed, since the flips of one example under several seeds are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bonafide.errors import BonafideError
+from bonafide.evaluate.sql import Accuracy
+from bonafide.examples import read_gold
+from bonafide.files import read_json
+from bonafide.learn.learnable import learnable
+from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
+from bonafide.report.runs import evaluate_run, load_for_evaluation
+from bonafide.report.runs_discrete import evaluate_discrete
+from bonafide.report.runs_reading import evaluate_reading
+from bonafide.report.runs_text import evaluate_text
+from bonafide.report.statistics import (
+    Flips,
+    Interval,
+    SeedTest,
+    bootstrap_interval,
+    flips,
+    paired_t,
+    permutation_p,
+    wilson,
+)
+from bonafide.search.discrete import search_discrete
+from bonafide.search.reading import search_reading
+from bonafide.search.sql import search_sql
+from bonafide.search.text import search_text
+from bonafide.solutions import read_manifest
+from bonafide.tasks.discrete.task import language_of
+from bonafide.tasks.reading.matching import Matching
+from bonafide.tasks.sql.language import Language as SqlLanguage
+
+Right = npt.NDArray[np.bool_]
+Progress = Callable[[int, int], None]
+ANSWER, SOLUTION = "right answer", "right solution"
+_EDGES = (0, 1, 2, 10, 100, 1000)
+_LOCAL = ("data.root", "data.workers", "train.seed")
+"""Settings that set no method apart."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """The runs of one method by seed, each with its predictions in the order of the examples."""
+
+    name: str
+    runs: Mapping[int, Path]
+    predicted: Mapping[int, Sequence[Predicted]]
+
+    def right(self, figure: str, seeds: Sequence[int] | None = None) -> Right:
+        """(seeds, examples): whether the answer, or the solution, is right."""
+        listed = [self.predicted[seed] for seed in (sorted(self.runs) if seeds is None else seeds)]
+        return np.array([[each.right if figure == ANSWER else bool(each.genuine) for each in run] for run in listed])
+
+    def genuine_when_right(self) -> tuple[float, Interval]:
+        """Of right answers, the share with a right solution: over all seeds, its interval as of one run's answers."""
+        answers, solutions = self.right(ANSWER), self.right(SOLUTION)
+        both, of = float((answers & solutions).mean(axis=0).sum()), float(answers.mean(axis=0).sum())
+        return both / of if of else 0.0, wilson(both, of)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A method against the first, by one figure."""
+
+    figure: str
+    difference: float
+    interval: Interval
+    p: float
+    seeds: SeedTest | None
+    flips: Mapping[int, Flips]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on the same examples; ``sizes`` are those of the solution sets."""
+
+    methods: Sequence[Method]
+    asked: Asked
+    sizes: Mapping[str, float]
+    has_gold: bool
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What can be compared."""
+        return (ANSWER, SOLUTION) if self.has_gold else (ANSWER,)
+
+    @cached_property
+    def contrasts(self) -> dict[str, list[Contrast]]:
+        """By the name of each method but the first."""
+        first = self.methods[0]
+        return {each.name: [_contrast(first, each, name) for name in self.figures] for each in self.methods[1:]}
+
+    def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+        """By method and type of answer: right, of how many examples; over seeds, the rounded mean."""
+        return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)
+
+    def by_set_size(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+        """By method and size of the solution set."""
+        names = [_bucket(low, high) for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True)]
+
+        def name(each: Predicted) -> str:
+            return names[sum(self.sizes[each.example.id] >= edge for edge in _EDGES) - 1]
+
+        return self._grouped(figure, name, names)
+
+    def _grouped(
+        self, figure: str, group: Callable[[Predicted], str], order: Sequence[str] | None
+    ) -> dict[str, dict[str, Accuracy]]:
+        labels = np.array([group(each) for each in next(iter(self.methods[0].predicted.values()))])
+        listed = [name for name in order or sorted(set(labels.tolist())) if (labels == name).any()]
+        found: dict[str, dict[str, Accuracy]] = {}
+        for method in self.methods:
+            share = method.right(figure).mean(axis=0)
+            found[method.name] = {
+                name: Accuracy(round(float(share[labels == name].sum())), int((labels == name).sum()))
+                for name in listed
+            }
+        return found
+
+
+def compare_runs(
+    runs: Sequence[Path],
+    examples: Path | None = None,
+    gold: Path | None = None,
+    solutions: Path | None = None,
+    table: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """Read what the runs predict on the same examples, and judge it; a run without predictions is evaluated first.
+
+    ``examples``: by default the dev examples of the first run's recipe. ``solutions``: a store of these examples, for
+    the sizes of their sets; by default they are searched in the language of the first run. ``table``: CSV, Parquet or
+    SQLite files that the examples ask about, where there is no ``tables.jsonl`` beside them.
+    """
+    recipes = {run: _recipe(run) for run in dict.fromkeys(runs)}
+    tasks = {recipe["data"].get("task", "sql") for recipe in recipes.values()}
+    if len(tasks) > 1:
+        raise BonafideError(f"Runs of one task can be compared; found runs of {' and '.join(sorted(tasks))}.")
+    groups = _groups(recipes)
+    path = examples or _dev_examples(runs[0], recipes[runs[0]])
+    asked = asked_beside(tasks.pop(), path, runs[0], table)
+    known = None if gold is None else read_gold(gold)
+    if known is not None and set(asked.examples) - set(known):
+        missing = len(set(asked.examples) - set(known))
+        raise BonafideError(f"{gold} lacks gold for {missing:,} of {len(asked.examples):,} examples: expected all.")
+    methods = []
+    for name, by_seed in groups.items():
+        predicted = {}
+        for seed, run in by_seed.items():
+            if not (run / "predictions.jsonl").exists():
+                _evaluate(run, path, table, progress)
+            found = read_predicted(run / "predictions.jsonl", asked, known)
+            if missed := set(asked.examples) - set(found):
+                raise BonafideError(
+                    f"{run / 'predictions.jsonl'} lacks {len(missed):,} of the {len(asked.examples):,} examples in "
+                    f"{path}, such as {min(missed)!r}. Run bonafide evaluate {run} --examples {path} first."
+                )
+            predicted[seed] = [found[each] for each in asked.examples]
+        methods.append(Method(name, by_seed, predicted))
+    sizes = _searched_sizes(asked, path, runs[0], table) if solutions is None else _sizes(solutions, asked)
+    return Comparison(methods, asked, sizes, known is not None)
+
+
+def _contrast(first: Method, second: Method, figure: str) -> Contrast:
+    seeds = sorted(set(first.runs) & set(second.runs))
+    if seeds:
+        one, other = first.right(figure, seeds), second.right(figure, seeds)
+    else:
+        one, other = first.right(figure), second.right(figure)  # no pairs of seeds: means over all that there are
+    before, after = one.mean(axis=0), other.mean(axis=0)
+    return Contrast(
+        figure,
+        float(after.mean() - before.mean()),
+        bootstrap_interval(before, after),
+        permutation_p(before, after),
+        paired_t(one.mean(axis=1), other.mean(axis=1)) if seeds else None,
+        {seed: flips(one[place], other[place]) for place, seed in enumerate(seeds)},
+    )
+
+
+def _recipe(run: Path) -> dict[str, Any]:
+    if not (run / "recipe.json").exists():
+        raise BonafideError(f"{run} holds no run: there is no recipe.json. Name folders that bonafide train wrote.")
+    return {key: value for key, value in read_json(run / "recipe.json").items() if key != "tool"}
+
+
+def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]]:
+    """Runs by the name of their method and by seed, in the order in which they were named."""
+    settings = {run: _flat(recipe) for run, recipe in recipes.items()}
+    kinds: dict[tuple[tuple[str, str], ...], list[Path]] = {}
+    for run, values in settings.items():
+        key = tuple(sorted((name, repr(value)) for name, value in values.items() if name not in _LOCAL))
+        kinds.setdefault(key, []).append(run)
+    methods = {key: dict(key)["objective.method"].strip("'") for key in kinds}
+    groups: dict[str, dict[int, Path]] = {}
+    for key, runs in kinds.items():
+        rivals = [dict(other) for other in kinds if other != key and methods[other] == methods[key]]
+        own = dict(key)
+        apart = sorted(name for name in own if any(other.get(name) != own[name] for other in rivals))
+        shown = ", ".join(f"{name}={own[name]}" for name in apart)
+        by_seed: dict[int, Path] = {}
+        for run in runs:
+            seed = int(settings[run]["train.seed"])
+            if seed in by_seed:
+                raise BonafideError(
+                    f"{by_seed[seed]} and {run} are the same method with the same seed {seed}: expected one run a seed."
+                )
+            by_seed[seed] = run
+        groups[methods[key] + (f" ({shown})" if shown else "")] = by_seed
+    if len(groups) < 2:
+        raise BonafideError(f"A comparison needs runs of two methods; found {', '.join(groups)} alone.")
+    return groups
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
+    return found
+
+
+def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
+    path = Path(recipe["data"]["root"], recipe["data"]["dev"], "examples.jsonl")
+    if not path.exists():
+        raise BonafideError(f"The dev examples of {run} are no longer at {path}. Give examples with --examples.")
+    return path
+
+
+def _evaluate(run: Path, examples: Path, table: Sequence[Path], progress: Progress | None) -> None:
+    model = load_for_evaluation(run)
+    if model.task.name == "discrete":
+        evaluate_discrete(model, run, examples, progress=progress)
+    elif model.task.name == "reading":
+        evaluate_reading(model, run, examples, progress=progress)
+    elif model.task.name == "text":
+        evaluate_text(model, run, examples, progress=progress)
+    else:
+        evaluate_run(run, examples, table=table, progress=progress, model=model)
+
+
+def _searched_sizes(asked: Asked, examples: Path, run: Path, table: Sequence[Path]) -> dict[str, float]:
+    """Sizes in the language of the run's model; the sets themselves are not kept."""
+    model = read_json(run / "model" / "model.json")
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "solutions"
+        if asked.task == "sql":
+            language = SqlLanguage(**model["solver"]["spec"]["language"])
+            search_sql(examples, store, table=table, language=language, cap=1)
+        elif asked.task == "discrete":
+            search_discrete(examples, store, language=language_of(asked.options), cap=1)
+        elif asked.task == "text":
+            search_text(examples, store)
+        else:
+            search_reading(examples, store, matching=Matching(**model["recipe"]["language"]), cap=1)
+        return _sizes(store, asked)
+
+
+def _sizes(store: Path, asked: Asked) -> dict[str, float]:
+    opened = learnable(read_manifest(store)["task"]).open_store(store)
+    sizes = dict(zip(opened.ids, opened.sizes.tolist(), strict=True))
+    if missing := set(asked.examples) - set(sizes):
+        raise BonafideError(
+            f"{store} lacks {len(missing):,} of the {len(asked.examples):,} examples, such as {min(missing)!r}: "
+            "expected a store of these examples. Search them first, or leave --solutions out."
+        )
+    return sizes
+
+
+def _bucket(low: int, high: int | None) -> str:
+    return f"{low:,}+" if high is None else str(low) if high == low + 1 else f"{low:,}–{high - 1:,}"

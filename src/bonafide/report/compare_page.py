@@ -1,0 +1,221 @@
+"""A comparison for people: tables for the terminal, Markdown and a page, with plots of where methods part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from bonafide.evaluate.sql import Accuracy
+from bonafide.files import write_whole
+from bonafide.report.charts import grouped_bars
+from bonafide.report.compare import Comparison, Contrast
+from bonafide.report.judging import Judgements
+from bonafide.report.page import STYLE
+from bonafide.report.statistics import wilson
+from bonafide.report.tabled import Tabled, p_value, percent, points
+
+FIGURE_STYLE = """
+figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
+svg line.grid { stroke: var(--line); }
+.figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+tbody th { font-weight: 600; min-width: 7rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+"""
+
+
+def tables(comparison: Comparison, judgements: Judgements | None = None) -> list[Tabled]:
+    """Everything that a comparison says, as tables."""
+    made = [_methods(comparison)]
+    for name, contrasts in comparison.contrasts.items():
+        made.append(_tests(comparison.methods[0].name, name, contrasts))
+        if contrasts[0].flips:
+            made.append(_flips(comparison.methods[0].name, name, contrasts))
+    for figure in comparison.figures:
+        for title, found in _breakdowns(comparison, figure):
+            made.append(_breakdown(title, found))
+    if judgements is not None:
+        made.append(_verdicts(judgements))
+    return made
+
+
+def write_markdown(path: Path, made: Sequence[Tabled], about: str) -> None:
+    """Write the tables as Markdown, whole or not at all."""
+    with write_whole(path) as stream:
+        stream.write("\n".join(["## Comparison", "", about, "", *(each.markdown() for each in made)]).encode())
+
+
+def write_comparison_page(path: Path, comparison: Comparison, made: Sequence[Tabled], about: str) -> None:
+    """Write the tables and plots as one page that needs nothing else."""
+    charts = [
+        grouped_bars(title, {name: _bars(group) for name, group in found.items()})
+        for figure in comparison.figures
+        for title, found in _breakdowns(comparison, figure)
+    ]
+    write_report(path, "Comparison of methods", about, "".join(each.html() for each in made), charts)
+
+
+def write_report(path: Path, title: str, about: str, body: str, charts: Sequence[str] = ()) -> None:
+    """Write a page in the look of the others; ``title`` and ``about`` are plain text, ``body`` is HTML."""
+    html = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{STYLE}{FIGURE_STYLE}</style></head><body>
+<h1>{escape(title)}</h1><p class="note">{escape(about)}</p>
+<div class="charts">{"".join(charts)}</div>{body}
+</body></html>
+"""
+    with write_whole(path) as stream:
+        stream.write(html.encode())
+
+
+def described(comparison: Comparison) -> str:
+    """What was compared, in a sentence."""
+    runs = ", ".join(
+        f"{each.name} ({len(each.runs)} {'seed' if len(each.runs) == 1 else 'seeds'})" for each in comparison.methods
+    )
+    return (
+        f"{runs} on {len(comparison.asked.examples):,} examples of the task {comparison.asked.task}. Intervals are at "
+        "95 %; differences are in points."
+    )
+
+
+def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dict[str, Any]:
+    """The figures for other tools."""
+    found: dict[str, Any] = {
+        "examples": len(comparison.asked.examples),
+        "methods": {
+            each.name: {
+                "runs": {str(seed): str(run) for seed, run in each.runs.items()},
+                **{name: each.right(name).mean(axis=1).tolist() for name in comparison.figures},
+            }
+            for each in comparison.methods
+        },
+        "contrasts": {
+            name: [_finite(asdict(each)) for each in listed] for name, listed in comparison.contrasts.items()
+        },
+        "by_answer_type": {name: _shares(comparison.by_answer_type(name)) for name in comparison.figures},
+        "by_set_size": {name: _shares(comparison.by_set_size(name)) for name in comparison.figures},
+    }
+    if judgements is not None:
+        found["judged"] = [{**asdict(each), **asdict(each.interval)} for each in judgements.verdicts]
+    return found
+
+
+def _methods(comparison: Comparison) -> Tabled:
+    of = len(comparison.asked.examples)
+    several = any(len(method.runs) > 1 for method in comparison.methods)
+    parts = ("", ", worst seed") if several else ("",)
+    head = ["method", "seeds", *(f"{name}{part}" for name in comparison.figures for part in parts)]
+    rows = []
+    for method in comparison.methods:
+        row = [method.name, ", ".join(map(str, sorted(method.runs)))]
+        for name in comparison.figures:
+            by_seed = method.right(name).mean(axis=1)
+            mean, worst = float(by_seed.mean()), float(by_seed.min())
+            row += [percent(mean, wilson(mean * of, of)), percent(worst)][: len(parts)]
+        if comparison.has_gold:
+            row.append(percent(*method.genuine_when_right()))
+        rows.append(row)
+    if comparison.has_gold:
+        head.append("right solution of right answers")
+    return Tabled("Methods", "Means over seeds; intervals are Wilson's, each example counted once.", head, rows)
+
+
+def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
+    head = ["figure", "difference", "p (permutation)", "over seeds", "p (t-test)", "Cohen's d"]
+    rows = []
+    for each in contrasts:
+        seeds = each.seeds
+        rows.append(
+            [
+                each.figure,
+                points(each.difference, each.interval),
+                p_value(each.p),
+                "–" if seeds is None else points(seeds.difference, seeds.interval),
+                p_value(None if seeds is None else seeds.p),
+                "–" if seeds is None else f"{seeds.effect:+.2f}",
+            ]
+        )
+    pairs = contrasts[0].seeds
+    note = (
+        "The t-test over seeds needs two seeds that both methods have."
+        if pairs is None
+        else f"The t-test is over {pairs.pairs} pairs of seeds."
+    )
+    return Tabled(
+        f"{second} against {first}",
+        f"Difference: over examples, with its bootstrap interval. {note}",
+        head,
+        rows,
+    )
+
+
+def _flips(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
+    rows = [
+        [
+            f"{each.figure}, seed {seed}",
+            f"{found.gained:,}",
+            f"{found.lost:,}",
+            "–" if found.odds is None or found.interval is None
+            else f"{_odds(found.odds)} [{_odds(found.interval.low)}, {_odds(found.interval.high)}]",
+            p_value(found.p),
+        ]
+        for each in contrasts
+        for seed, found in each.flips.items()
+    ]  # fmt: skip
+    head = ["figure", f"only {second}", f"only {first}", "odds", "p (McNemar)"]
+    return Tabled(f"Examples that flip from {first} to {second}", "McNemar's exact test, seed by seed.", head, rows)
+
+
+def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Accuracy]]]]:
+    return [
+        (f"{figure.capitalize()} by size of the solution set", comparison.by_set_size(figure)),
+        (f"{figure.capitalize()} by type of answer", comparison.by_answer_type(figure)),
+    ]
+
+
+def _breakdown(title: str, found: Mapping[str, Mapping[str, Accuracy]]) -> Tabled:
+    methods = list(found)
+    rows = [
+        [label, f"{found[methods[0]][label].of:,}", *(
+            percent(found[name][label].share, wilson(found[name][label].right, found[name][label].of))
+            for name in methods
+        )]
+        for label in found[methods[0]]
+    ]  # fmt: skip
+    return Tabled(title, "", [title.rsplit(" by ", 1)[-1], "examples", *methods], rows)
+
+
+def _verdicts(judgements: Judgements) -> Tabled:
+    rows = [
+        [each.method, f"{each.right:,} of {each.of:,}", percent(each.right / each.of, each.interval)]
+        for each in judgements.verdicts
+    ]
+    sure = sum(each != "unsure" for each in judgements.choices.values())
+    note = f"{sure:,} of {len(judgements.pairs):,} pairs were judged with certainty."
+    if judgements.judged_by_several:
+        note += f" Of {judgements.judged_by_several:,} that several judged, they agree on {judgements.agreement:,}."
+    return Tabled("Whose solution is right, as people judge it", note, ["method", "right", "share"], rows)
+
+
+def _bars(group: Mapping[str, Accuracy]) -> dict[str, tuple[float, float, float]]:
+    intervals = {label: wilson(each.right, each.of) for label, each in group.items()}
+    return {label: (each.share, intervals[label].low, intervals[label].high) for label, each in group.items()}
+
+
+def _shares(found: Mapping[str, Mapping[str, Accuracy]]) -> dict[str, Any]:
+    return {name: {label: each.to_json() for label, each in group.items()} for name, group in found.items()}
+
+
+def _odds(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.2f}"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: null in its place."""
+    if isinstance(value, dict):
+        return {str(key): _finite(each) for key, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,156 @@
+"""The tests and intervals behind a comparison: small functions on arrays, in pairs, second minus first.
+
+Two methods are compared over seeds (:func:`paired_t`, as the paper does), over examples (:func:`permutation_p` and
+:func:`bootstrap_interval`), and by the examples on which one is right and the other is not (:func:`flips`).
+Intervals are at 95 %. The arithmetic is scipy's; what is ours is which pairs go in, and what is said where a test has
+no answer: without two pairs, without any difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats  # type: ignore[import-untyped]
+
+from bonafide.errors import BonafideError
+
+Values = npt.NDArray[np.float64]
+CONFIDENCE = 0.95
+RESAMPLES = 9999
+_BLOCK = 4_000_000
+"""Numbers that are held at once while resampling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTest:
+    """A paired t-test over seeds. ``effect`` is Cohen's d of the pairs: the mean difference in standard deviations."""
+
+    pairs: int
+    difference: float
+    interval: Interval
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """McNemar's exact test: examples that only the first gets right (lost), and only the second (gained).
+
+    ``odds`` is gained / lost, with its exact interval; None where nothing flips.
+    """
+
+    lost: int
+    gained: int
+    p: float
+    odds: float | None
+    interval: Interval | None
+
+
+def wilson(right: float, of: float) -> Interval:
+    """Wilson's interval of the share ``right / of``; of nothing, everything is possible."""
+    if not 0 <= right <= of:
+        raise BonafideError(f"Expected a count between 0 and {of}, found {right}.")
+    if of == 0:
+        return Interval(0.0, 1.0)
+    z = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+    share, weight = right / of, z * z / of
+    centre = (share + weight / 2) / (1 + weight)
+    half = z * math.sqrt(share * (1 - share) / of + weight / (4 * of)) / (1 + weight)
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def paired_t(first: npt.ArrayLike, second: npt.ArrayLike) -> SeedTest | None:
+    """The t-test of paired figures, one a seed; None of fewer than two pairs.
+
+    Where all differences are the same there is no spread to hold them against: p is 1 if they are 0, else 0.
+    """
+    difference = differences(first, second)
+    if len(difference) < 2:
+        return None
+    mean, spread = float(difference.mean()), float(difference.std(ddof=1))
+    if spread <= 1e-12 * max(1.0, abs(mean)):
+        same = abs(mean) <= 1e-12
+        effect = 0.0 if same else math.copysign(math.inf, mean)
+        return SeedTest(len(difference), mean, Interval(mean, mean), float(same), effect)
+    found = stats.ttest_1samp(difference, 0.0)
+    low, high = found.confidence_interval(CONFIDENCE)
+    return SeedTest(len(difference), mean, Interval(float(low), float(high)), float(found.pvalue), mean / spread)
+
+
+def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) -> float:
+    """Two-sided p of the mean difference under random exchange of the two figures of each example.
+
+    Exact where there are few pairs that differ; else from 9,999 random exchanges.
+    """
+    difference = differences(first, second)
+    difference = difference[difference != 0]  # exchanging equal figures changes nothing
+    if not len(difference):
+        return 1.0
+    found = stats.permutation_test(
+        (difference,),
+        np.sum,
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        batch=_batch(difference),
+        vectorized=True,
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)
+
+
+def bootstrap_interval(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) -> Interval:
+    """The interval of the mean difference over examples, by the percentiles of 9,999 resamplings of the pairs."""
+    difference = differences(first, second)
+    if len(difference) < 2:
+        raise BonafideError(f"A bootstrap over examples needs at least two of them; found {len(difference)}.")
+    found = stats.bootstrap(
+        (difference,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        batch=_batch(difference),
+        method="percentile",
+        confidence_level=CONFIDENCE,
+        vectorized=True,
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Interval(float(found.low), float(found.high))
+
+
+def flips(first: npt.ArrayLike, second: npt.ArrayLike) -> Flips:
+    """McNemar's test on which examples are right (true or false), in the same order."""
+    before, after = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    differences(before, after)  # their shapes
+    lost, gained = int((before & ~after).sum()), int((~before & after).sum())
+    if lost + gained == 0:
+        return Flips(0, 0, 1.0, None, None)
+    found = stats.binomtest(gained, lost + gained)
+    share = found.proportion_ci(CONFIDENCE, "exact")
+    low, high = _odds(float(share.low)), _odds(float(share.high))
+    return Flips(lost, gained, float(found.pvalue), _odds(gained / (lost + gained)), Interval(low, high))
+
+
+def differences(first: npt.ArrayLike, second: npt.ArrayLike) -> Values:
+    """(pairs,): second minus first."""
+    before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if before.ndim != 1 or before.shape != after.shape:
+        raise BonafideError(f"Expected figures in pairs, found the shapes {before.shape} and {after.shape}.")
+    return after - before
+
+
+def _odds(share: float) -> float:
+    return math.inf if share == 1 else share / (1 - share)
+
+
+def _batch(values: Values) -> int:
+    return max(1, _BLOCK // len(values))

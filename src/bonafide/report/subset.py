@@ -1,0 +1,85 @@
+"""A part of a solution store: the examples with the largest sets, the paper's hard train set.
+
+The part is a store like any other: it names the examples and contexts of the whole, so that it trains with
+``--set data.solutions=hard`` where the whole did. Its bytes depend on the whole and on the share alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bonafide.errors import BonafideError
+from bonafide.files import explained, made_folder
+from bonafide.learn.learnable import learnable
+from bonafide.solutions import FORMAT, SolutionStore, read_manifest, shard_name, write_manifest, write_shard
+
+
+def write_subset(store: Path, out: Path, largest: float) -> dict[str, Any]:
+    """Write the ``largest`` share of a store's examples, by the size of their sets, to ``out``; returns the manifest.
+
+    The order stays that of the whole; of equal sizes the earlier examples are taken, as ``data.largest`` does.
+    """
+    if not 0 < largest <= 1:
+        raise BonafideError(f"--largest is a share of the examples: expected more than 0, at most 1; found {largest}.")
+    whole = learnable(read_manifest(store)["task"]).open_store(store)
+    with explained(out, "write"):
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise BonafideError(f"{out} is already there. Name another folder, or delete it first.")
+    kept = _largest(whole, largest)
+    source = whole.manifest
+    content = hashlib.sha256(json.dumps([each["sha256"] for each in source["shards"]]).encode()).hexdigest()
+    chosen = {"largest": largest, "examples": len(whole), "of": content}
+    about = {
+        "format": FORMAT,
+        "task": source["task"],
+        "options": {**source["options"], "subset": chosen},
+        "inputs": _moved(source["inputs"], store, out),
+        "shard_examples": source["shard_examples"],
+    }
+    identity = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+    part = out.with_name(f".{out.name}.part")
+    with made_folder(out.parent), explained(out, "write"):
+        shutil.rmtree(part, ignore_errors=True)  # of one that was killed
+        try:
+            part.mkdir()
+            most, sets = source["shard_examples"], _sets(whole, kept)
+            counts = [
+                write_shard(part / shard_name(number), islice(sets, most), whole.codec, identity)
+                for number in range(-(-len(kept) // most))
+            ]
+            write_manifest(part, about, counts)
+            part.replace(out)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    return read_manifest(out)
+
+
+def _largest(store: SolutionStore[Any], share: float) -> set[str]:
+    sizes = dict(zip(store.ids, store.sizes.tolist(), strict=True))
+    order = sorted(sizes, key=lambda name: -sizes[name])
+    kept = order[: round(share * len(order))]
+    if not kept:
+        raise BonafideError(f"--largest {share} of {len(order):,} examples is none of them. Give a larger share.")
+    return set(kept)
+
+
+def _sets(store: SolutionStore[Any], kept: set[str]) -> Iterator[tuple[str, Any]]:
+    return ((name, solutions) for name, solutions in store if name in kept)
+
+
+def _moved(inputs: dict[str, Any], store: Path, out: Path) -> dict[str, Any]:
+    """The inputs of a manifest as seen from another folder."""
+
+    def seen(each: dict[str, str]) -> dict[str, str]:
+        path = store.resolve() / each["path"]
+        return {**each, "path": os.path.relpath(path.parent.resolve() / path.name, out.resolve())}
+
+    return {key: list(map(seen, value)) if isinstance(value, list) else value for key, value in inputs.items()}

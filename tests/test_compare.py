@@ -1,0 +1,262 @@
+"""Comparing methods: groups and seeds, figures that are the evaluation's own, the blind sheet and its judgements."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from typer.testing import CliRunner
+
+from bonafide.cli import app
+from bonafide.errors import BonafideError, InvalidFileError
+from bonafide.evaluate.predictions import write_predictions
+from bonafide.evaluate.sql import SqlPrediction
+from bonafide.examples import Example, read_gold, write_jsonl
+from bonafide.explore.judge import Sheet
+from bonafide.learn.learnable import learnable
+from bonafide.learn.trainer import train
+from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
+from bonafide.report.compare_page import tables, to_json
+from bonafide.report.judging import read_judgements, sheet, write_sheet
+from bonafide.report.predicted import answer_type, asked_of_store
+from bonafide.report.runs import evaluate_run
+from bonafide.report.statistics import wilson
+from tiny_runs import recipe, write_data
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data, and runs of two methods with two seeds each: ``hard-em-5``, ``hard-em-6``, ``mimax-5``, ``mimax-6``."""
+    folder = write_data(tmp_path_factory.mktemp("data"))
+    for method in ("hard-em", "mimax"):
+        for seed in (5, 6):
+            settings = recipe(folder, method, train={"seed": seed, "epochs": 1.0, "checkpoint_every": 1000})
+            train(settings, folder / f"{method}-{seed}")
+    return folder
+
+
+def runs(data: Path) -> list[Path]:
+    return [data / f"{method}-{seed}" for method in ("hard-em", "mimax") for seed in (5, 6)]
+
+
+def predict(data: Path, run: Path, right: set[str], genuine: set[str]) -> None:
+    """Let a run predict gold for the genuine, another solution of the set for the rest of the right, else nothing."""
+    asked = asked_of_store(data / "solutions")
+    gold, store = read_gold(data / "train" / "gold.jsonl"), learnable("sql").open_store(data / "solutions")
+    made = []
+    for name, solutions in store:
+        true = asked.gold(gold[name], asked.examples[name])
+        spurious = next((each for each in solutions if each != true), None)
+        query = true if name in genuine else spurious if name in right else None
+        made.append(SqlPrediction(name, query, -1.0))
+    write_predictions(run / "predictions.jsonl", made, lambda name: asked.context_of(asked.examples[name]))
+
+
+def ambiguous(data: Path) -> list[str]:
+    store = learnable("sql").open_store(data / "solutions")
+    return [name for name, solutions in store if len(solutions) > 1]
+
+
+@pytest.fixture
+def known(data: Path) -> tuple[Comparison, list[str]]:
+    """HardEM right on the first 20 of 30 examples, by spurious solutions; MIMAX on the last 20, by gold ones."""
+    names = ambiguous(data)[:30]
+    for run in runs(data):
+        first = "hard-em" in run.name
+        part = set(names[:20] if first else names[10:])
+        predict(data, run, part, set() if first else part)
+    gold = data / "train" / "gold.jsonl"
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", gold, data / "solutions")
+    return found, names
+
+
+def test_figures_are_those_of_the_evaluation_and_tests_are_scipys(data: Path) -> None:
+    examples, gold = data / "dev" / "examples.jsonl", data / "dev" / "gold.jsonl"
+    figures = {run: evaluate_run(run, examples, gold=gold).figures for run in runs(data)}
+    found = compare_runs(runs(data), gold=gold)  # the dev examples of the recipe
+    assert [(method.name, list(method.runs)) for method in found.methods] == [("hard-em", [5, 6]), ("mimax", [5, 6])]
+    for method in found.methods:
+        for figure, name in ((ANSWER, "execution"), (SOLUTION, "logical_form")):
+            expected = [figures[run][name]["share"] for run in method.runs.values()]
+            assert method.right(figure).mean(axis=1).tolist() == pytest.approx(expected)
+    (answer, _) = found.contrasts["mimax"]
+    one, other = (method.right(ANSWER).mean(axis=1) for method in found.methods)
+    assert answer.difference == pytest.approx((other - one).mean())
+    if not np.allclose(other - one, (other - one)[0]):
+        assert answer.seeds.p == pytest.approx(stats.ttest_rel(other, one).pvalue)
+
+
+def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:
+    for run in runs(data):
+        (run / "predictions.jsonl").unlink(missing_ok=True)
+    found = compare_runs(runs(data))
+    assert all((run / "predictions.jsonl").exists() for run in runs(data))
+    assert not found.has_gold
+    assert found.methods[0].right(ANSWER).shape == (2, 6)
+    assert set(found.sizes) == set(found.asked.examples)
+
+
+def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> None:
+    found, _ = known
+    answer, solution = found.contrasts["mimax"]
+    assert answer.difference == 0.0
+    assert {(each.gained, each.lost) for each in answer.flips.values()} == {(10, 10)}
+    assert answer.p == 1.0
+    assert solution.difference == pytest.approx(20 / 48)
+    assert {(each.gained, each.lost) for each in solution.flips.values()} == {(20, 0)}
+    assert solution.interval.low > 0.2
+    first, second = found.methods
+    assert first.genuine_when_right() == (0.0, wilson(0, 20))
+    assert second.genuine_when_right() == (1.0, wilson(20, 20))
+
+
+def test_breakdowns_count_every_example_once(known: tuple[Comparison, list[str]]) -> None:
+    found, _ = known
+    for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
+        for method in ("hard-em", "mimax"):
+            assert sum(each.of for each in groups[method].values()) == 48
+            assert sum(each.right for each in groups[method].values()) == 20
+    sizes = found.by_set_size(ANSWER)["mimax"]
+    assert list(sizes) == [name for name in ("1", "2–9", "10–99", "100–999", "1,000+") if name in sizes]
+
+
+def test_types_of_answers() -> None:
+    def of(*answers: object, task: str = "sql") -> str:
+        return answer_type(Example("a", "q", None, answers), task)
+
+    assert [of(3), of("3,000"), of("oslo"), of("a", "b"), of(), of(None)] == [
+        "number", "number", "text", "several", "nothing", "nothing",
+    ]  # fmt: skip
+    assert of("Oslo", "Kristiania", task="reading") == "text"
+    assert of(("Oslo", "Riga"), task="discrete") == "several"
+
+
+def test_the_sheet_pairs_different_solutions_with_the_same_right_answer(
+    known: tuple[Comparison, list[str]],
+) -> None:
+    found, names = known
+    pairs = sheet(found)
+    assert {pair.example for pair in pairs} == set(names[10:20])
+    assert all(pair.left != pair.right for pair in pairs)
+    assert {pair.left_from for pair in pairs} == {"hard-em", "mimax"}
+    assert all({pair.left_from, pair.right_from} == {"hard-em", "mimax"} for pair in pairs)
+    assert sheet(found) == pairs
+    others = sheet(found, seed=1)
+    assert {pair.id for pair in others} == {pair.id for pair in pairs}
+    assert [pair.left for pair in others] != [pair.left for pair in pairs]
+    assert len(sheet(found, most=4)) == 4
+
+
+def test_judgements_say_whose_solution_is_right(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
+    found, _ = known
+    pairs = sheet(found)
+    write_sheet(tmp_path / "judge.jsonl", pairs)
+
+    def side(place: int, method: str) -> str:
+        return "left" if pairs[place].left_from == method else "right"
+
+    said = [
+        (0, side(0, "mimax"), "a"),
+        (1, side(1, "hard-em"), "a"),
+        (1, side(1, "mimax"), "a"),  # a thought better of it
+        (2, "both", "a"),
+        (3, "neither", "a"),
+        (4, "unsure", "a"),
+        (5, side(5, "mimax"), "a"),
+        (5, side(5, "mimax"), "b"),
+        (6, "left", "a"),
+        (6, "right", "b"),  # no majority
+    ]
+    lines = ({"id": pairs[place].id, "choice": choice, "judge": judge, "time": 0} for place, choice, judge in said)
+    write_jsonl(tmp_path / "judge.judged.jsonl", lines)
+    judgements = read_judgements(tmp_path / "judge.judged.jsonl")
+    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [("hard-em", 1, 5), ("mimax", 4, 5)]
+    assert judgements.verdicts[1].interval == wilson(4, 5)
+    assert (judgements.judged_by_several, judgements.agreement) == (2, 1)
+
+
+def test_what_the_judge_page_records_is_read_back(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
+    write_sheet(tmp_path / "judge.jsonl", sheet(known[0]))
+    page = Sheet(tmp_path / "judge.jsonl", "a")
+    page.record(0, "both")
+    page.record(1, "neither")
+    judgements = read_judgements(page.judged)
+    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [
+        (each.name, each.right, each.of) for each in page.accuracies()
+    ]
+
+
+def test_judgements_of_another_sheet_are_refused(tmp_path: Path) -> None:
+    fields = ("id", "example", "question", "left", "right", "left_from", "right_from")
+    write_jsonl(tmp_path / "judge.jsonl", [dict.fromkeys(fields, "x")])
+    write_jsonl(tmp_path / "judge.judged.jsonl", [{"id": "y", "choice": "left"}, {"id": "x", "choice": "perhaps"}])
+    with pytest.raises(InvalidFileError) as error:
+        read_judgements(tmp_path / "judge.judged.jsonl")
+    assert [each.field for each in error.value.problems] == ["id", "choice"]
+    with pytest.raises(BonafideError, match="does not say which sheet"):
+        read_judgements(tmp_path / "mine.jsonl")
+
+
+def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[str]], data: Path) -> None:
+    options = ["--examples", data / "train" / "examples.jsonl", "--gold", data / "train" / "gold.jsonl"]
+    outputs = ["--markdown", data / "c.md", "--html", data / "c.html", "--sheet", data / "judge.jsonl"]
+    done = CliRunner().invoke(app, ["compare", *map(str, [*runs(data), *options, *outputs])])
+    assert done.exit_code == 0, done.output
+    assert "10 pairs to judge" in done.stderr
+    first = json.loads((data / "judge.jsonl").read_text().splitlines()[0])
+    assert set(first) == {
+        "id", "example", "question", "context", "answer", "left", "right", "left_from", "right_from",
+    }  # fmt: skip
+    assert "+41.7" in (data / "c.md").read_text()
+    page = (data / "c.html").read_text()
+    assert page.count("<svg") == 4
+    assert "http" not in page
+    assert "<script" not in page
+    judged = {"id": first["id"], "choice": "both", "judge": "a", "time": 0}
+    write_jsonl(data / "judge.judged.jsonl", [judged])
+    figures = json.loads(json.dumps(to_json(known[0], read_judgements(data / "judge.judged.jsonl"))))
+    assert any(
+        "as people judge" in each.title for each in tables(known[0], read_judgements(data / "judge.judged.jsonl"))
+    )
+    assert [(each["method"], each["right"], each["of"]) for each in figures["judged"]] == [
+        ("hard-em", 1, 1), ("mimax", 1, 1),
+    ]  # fmt: skip
+    assert figures["methods"]["mimax"]["right solution"] == pytest.approx([20 / 48, 20 / 48])
+
+
+def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(BonafideError, match="needs runs of two methods; found mimax alone"):
+        compare_runs([data / "mimax-5", data / "mimax-6"])
+    shutil.copytree(data / "mimax-5", tmp_path / "again")
+    with pytest.raises(BonafideError, match="the same method with the same seed 5"):
+        compare_runs([data / "hard-em-5", data / "mimax-5", tmp_path / "again"])
+    with pytest.raises(BonafideError, match="holds no run"):
+        compare_runs([data / "hard-em-5", data / "train"])
+    values = json.loads((tmp_path / "again" / "recipe.json").read_text())
+    (tmp_path / "again" / "recipe.json").write_text(json.dumps(values | {"data": values["data"] | {"task": "reading"}}))
+    with pytest.raises(BonafideError, match="found runs of reading and sql"):
+        compare_runs([data / "hard-em-5", tmp_path / "again"])
+    (tmp_path / "again" / "recipe.json").write_text(json.dumps(values))
+    (tmp_path / "again" / "predictions.jsonl").write_text("")
+    with pytest.raises(BonafideError, match="holds no predictions"):
+        compare_runs([tmp_path / "again", data / "hard-em-5"])
+
+
+def test_runs_of_one_method_are_set_apart_by_their_settings(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "mimax-5", tmp_path / "other")
+    values = json.loads((tmp_path / "other" / "recipe.json").read_text())
+    values["objective"]["options"]["switch"] = 3.0
+    (tmp_path / "other" / "recipe.json").write_text(json.dumps(values))
+    for run in (data / "mimax-5", tmp_path / "other"):
+        (run / "predictions.jsonl").unlink(missing_ok=True)
+    found = compare_runs([data / "mimax-5", tmp_path / "other"])
+    assert [each.name for each in found.methods] == [
+        "mimax (objective.options.switch=2.0)", "mimax (objective.options.switch=3.0)",
+    ]  # fmt: skip

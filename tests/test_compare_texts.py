@@ -1,0 +1,134 @@
+"""Comparison and audit on texts: programs over passages, mentions in documents, candidates that a user brings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import test_discrete_learning
+import test_reading_learning
+import test_text_learning
+from bonafide.examples import read_gold, write_jsonl
+from bonafide.learn.learnable import learnable
+from bonafide.learn.trainer import train
+from bonafide.report.audit import Audit, audit_predictions
+from bonafide.report.audit_page import write_audit_page
+from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
+from bonafide.report.predicted import Asked, asked_of_store
+from bonafide.report.runs import load_for_evaluation
+from bonafide.report.runs_discrete import evaluate_discrete
+from bonafide.report.runs_reading import evaluate_reading
+from bonafide.report.runs_text import evaluate_text
+from bonafide.search.discrete import search_discrete
+from bonafide.search.reading import search_reading
+from bonafide.search.text import import_candidates, search_text
+from bonafide.synth.candidates import generate_candidates
+from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.synth.reading import write_reading_benchmark
+from bonafide.tasks.text.words import normalised
+
+torch.set_num_threads(1)
+SHORT = {"train": {"epochs": 1.0, "checkpoint_every": 1000, "evaluate_every": 1.0}}
+
+
+@pytest.fixture(scope="module", params=["discrete", "reading", "text"])
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The task, and a folder with its train split, the store of it, and short runs of two methods."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "discrete":
+        write_discrete_benchmark(folder / "train", seed=1, passages=4, questions=6, scenes=("games",))
+        search_discrete(folder / "train" / "examples.jsonl", folder / "solutions")
+        recipe = test_discrete_learning.recipe
+    elif request.param == "text":
+        write_jsonl(folder / "train.jsonl", generate_candidates(16, seed=1, spurious=0.5, samples=4))
+        import_candidates(folder / "train.jsonl", folder / "train")
+        search_text(folder / "train" / "examples.jsonl", folder / "solutions")
+        recipe = test_text_learning.recipe
+    else:
+        write_reading_benchmark(folder / "train", seed=1, documents=4, questions=4, topics=("ships",))
+        search_reading(folder / "train" / "examples.jsonl", folder / "solutions")
+        recipe = test_reading_learning.recipe
+    for method in ("hard-em", "mimax"):
+        settings = {"dev": "", "solutions": str(folder / "solutions")}
+        train(recipe(folder, method, data=settings, **SHORT), folder / method)
+    return request.param, folder
+
+
+def line(asked: Asked, name: str, solution: Any) -> dict[str, Any]:
+    example = asked.examples[name]
+    if asked.task == "discrete":
+        return {"example": name, "program": asked.text(solution, example)}
+    if asked.task == "text":
+        return {"id": name, "picked": solution}  # as bonafide select writes it
+    return {"example": name, "answer": solution.text(asked.context(example)), **asdict(solution)}
+
+
+def predicted(folder: Path, genuine: bool) -> tuple[Path, int]:
+    """Predictions that are gold, or another solution of the set where there is one; and how many are another."""
+    asked, lines, others = asked_of_store(folder / "solutions"), [], 0
+    gold = read_gold(folder / "train" / "gold.jsonl")
+    for name, solutions in learnable(asked.task).open_store(folder / "solutions"):
+        true = asked.gold(gold[name], asked.examples[name])
+        right = [each for each in solutions if _is(each, true)]
+        wrong = [each for each in solutions if not _is(each, true)]
+        chosen = right[0] if right and (genuine or not wrong) else (wrong or right)[0]
+        others += chosen not in right
+        lines.append(line(asked, name, chosen))
+    write_jsonl(folder / "chosen.jsonl", lines)
+    return folder / "chosen.jsonl", others
+
+
+def _is(solution: Any, true: Any) -> bool:
+    if isinstance(true, tuple):
+        return normalised(solution) in map(normalised, true)
+    if hasattr(true, "mentions"):
+        return any(solution.overlaps(each) for each in true.mentions)
+    return bool(solution == true)
+
+
+def test_figures_are_those_of_the_evaluation(data: tuple[str, Path]) -> None:
+    task, folder = data
+    examples, gold = folder / "train" / "examples.jsonl", folder / "train" / "gold.jsonl"
+    evaluate: Any = {"discrete": evaluate_discrete, "reading": evaluate_reading, "text": evaluate_text}[task]
+    found = compare_runs([folder / "hard-em", folder / "mimax"], examples, gold)
+    for method in found.methods:
+        (run,) = method.runs.values()
+        figures = evaluate(load_for_evaluation(run), run, examples, gold=gold).figures
+        assert method.right(ANSWER).mean() == pytest.approx(figures["execution"]["share"])
+        solution = "mention" if task == "reading" else "logical_form"
+        assert method.right(SOLUTION).sum() == figures[solution]["right"]
+    assert sum(each.of for each in found.by_set_size(ANSWER)["mimax"].values()) == len(found.asked.examples)
+
+
+def test_an_audit_counts_exactly_and_names_kinds(data: tuple[str, Path], tmp_path: Path) -> None:
+    task, folder = data
+    gold = folder / "train" / "gold.jsonl"
+    path, others = predicted(folder, genuine=False)
+    found: Audit = audit_predictions(path, folder / "solutions", gold=gold)
+    assert others > 0
+    assert found.right == len(found.examples)
+    assert found.exact[0].right == others
+    assert found.kinds.total() >= others
+    if task == "reading":
+        assert found.kinds["wrong mention"] == others
+    if task == "text":
+        assert {"constant coincidence", "redundant steps"} <= set(found.kinds)
+    write_audit_page(tmp_path / "audit.html", found)
+    path, others = predicted(folder, genuine=True)
+    assert audit_predictions(path, folder / "solutions", gold=gold).exact[0].right == others
+
+
+def test_an_audit_without_gold_gives_every_solution_its_support(data: tuple[str, Path], tmp_path: Path) -> None:
+    _, folder = data
+    path, _ = predicted(folder, genuine=True)
+    found = audit_predictions(path, folder / "solutions", run=folder / "mimax")
+    assert found.exact is None
+    assert found.estimate.of == len(found.examples)
+    assert 0 < found.estimate.share < 1
+    assert all(each.support == 1.0 for each in found.examples if each.size == 1)
+    write_audit_page(tmp_path / "audit.html", found)
+    assert "estimate" in (tmp_path / "audit.html").read_text()

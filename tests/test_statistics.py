@@ -1,0 +1,110 @@
+"""The statistics of a comparison: against scipy's own, and against cases that were worked by hand."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from scipy import stats
+
+from bonafide.errors import BonafideError
+from bonafide.report.statistics import bootstrap_interval, flips, paired_t, permutation_p, wilson
+
+
+@given(some.integers(1, 500).flatmap(lambda of: some.tuples(some.integers(0, of), some.just(of))))
+def test_wilson_is_scipys(counts):
+    right, of = counts
+    expected = stats.binomtest(right, of).proportion_ci(0.95, "wilson")
+    found = wilson(right, of)
+    assert found.low == pytest.approx(expected.low, abs=1e-12)
+    assert found.high == pytest.approx(expected.high, abs=1e-12)
+
+
+def test_wilson_by_hand():
+    found = wilson(8, 10)  # z = 1.96: centre (0.8 + 0.19207) / 1.38415, half 0.22660
+    assert (round(found.low, 3), round(found.high, 3)) == (0.490, 0.943)
+    assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
+    with pytest.raises(BonafideError, match="between 0 and 3, found 4"):
+        wilson(4, 3)
+
+
+def test_the_t_test_is_scipys_on_pairs():
+    first, second = np.array([0.61, 0.58, 0.65, 0.60, 0.57]), np.array([0.66, 0.64, 0.66, 0.67, 0.60])
+    found, expected = paired_t(first, second), stats.ttest_rel(second, first)
+    assert found.p == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    assert (found.interval.low, found.interval.high) == pytest.approx((interval.low, interval.high))
+    assert found.effect == pytest.approx(expected.statistic / math.sqrt(5))
+    assert found.difference == pytest.approx(0.044)
+
+
+def test_the_t_test_by_hand():
+    found = paired_t([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])  # differences 1, 2, 3: mean 2, sd 1, t = 2√3 with 2 degrees
+    assert found.difference == 2.0
+    assert found.effect == pytest.approx(2.0)
+    assert found.p == pytest.approx(2 * (0.5 - 2 * math.sqrt(3) / (2 * math.sqrt(2 + 12))))
+
+
+def test_the_t_test_where_there_is_no_spread_or_no_pair():
+    assert paired_t([0.5], [0.6]) is None
+    assert paired_t([0.5, 0.6], [0.5, 0.6]).p == 1.0
+    same = paired_t([0.5, 0.6], [0.6, 0.7])
+    assert (same.p, same.effect) == (0.0, math.inf)
+
+
+def test_the_permutation_test_is_exact_where_few_pairs_differ():
+    first, second = [0.0, 0.0, 0.5, 1.0, 1.0], [1.0, 0.5, 1.0, 1.0, 0.5]
+    differences = np.subtract(second, first)
+    moved = differences[differences != 0]
+    sums = [np.dot(signs, moved) for signs in product((-1, 1), repeat=len(moved))]
+    tail = np.mean([each >= moved.sum() - 1e-12 for each in sums])
+    assert permutation_p(first, second) == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_the_permutation_test_of_many_pairs_is_that_of_scipy_on_two_samples():
+    chance = np.random.default_rng(0)
+    first = (chance.random(300) < 0.5).astype(float)
+    second = np.where(chance.random(300) < 0.15, 1.0, first)
+    expected = stats.permutation_test(
+        (second, first),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        rng=np.random.default_rng(1),
+    )
+    assert permutation_p(first, second) == pytest.approx(expected.pvalue, abs=2e-3)
+    assert permutation_p(first, second) == permutation_p(first, second)
+    assert permutation_p(first, first) == 1.0
+
+
+def test_the_bootstrap_is_close_to_the_normal_interval_of_a_mean():
+    chance = np.random.default_rng(2)
+    first, second = chance.random(2000), chance.random(2000) + 0.1
+    found, difference = bootstrap_interval(first, second), second - first
+    half = 1.96 * difference.std(ddof=1) / math.sqrt(2000)
+    assert found.low == pytest.approx(difference.mean() - half, abs=0.002)
+    assert found.high == pytest.approx(difference.mean() + half, abs=0.002)
+    with pytest.raises(BonafideError, match="at least two"):
+        bootstrap_interval([1.0], [0.0])
+
+
+def test_flips_by_hand():
+    first = [True] * 5 + [False] * 9
+    second = [True] * 4 + [False] + [True] * 6 + [False] * 3
+    found = flips(first, second)
+    assert (found.lost, found.gained, found.odds) == (1, 6, pytest.approx(6.0))
+    assert found.p == pytest.approx(2 * (1 + 7) / 2**7)  # 0 or 1 of 7, both sides
+    assert found.interval.low < 6 < found.interval.high
+    assert flips(first, first).p == 1.0
+    assert flips(first, first).odds is None
+    assert flips([False, False], [True, True]).odds == math.inf
+
+
+def test_what_is_not_in_pairs_is_refused():
+    for test in (paired_t, permutation_p, bootstrap_interval, flips):
+        with pytest.raises(BonafideError, match=r"shapes \(2,\) and \(3,\)"):
+            test([1, 0], [1, 0, 1])

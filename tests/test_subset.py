@@ -1,0 +1,118 @@
+"""The hard train set as an operation on a store: which examples, the same bytes, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bonafide.cli import app
+from bonafide.errors import BonafideError
+from bonafide.learn.data import load_training_data
+from bonafide.learn.learnable import learnable
+from bonafide.report.inspect import Inspection
+from bonafide.report.subset import write_subset
+from bonafide.search.sql import search_sql
+from bonafide.solutions import damaged_shards
+from command_line import contents
+from tiny_runs import recipe, settings, write_data, write_recipe
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+def test_the_largest_sets_are_kept_as_they_are_and_in_their_order(data: Path, tmp_path: Path) -> None:
+    whole = learnable("sql").open_store(data / "solutions")
+    manifest = write_subset(data / "solutions", tmp_path / "hard", 0.25)
+    part = learnable("sql").open_store(tmp_path / "hard")
+    assert manifest["counts"]["examples"] == len(part) == 12
+    assert min(part.sizes) >= np.sort(whole.sizes)[-12]
+    assert part.ids == [name for name in whole.ids if name in set(part.ids)]
+    for name, solutions in part:
+        assert list(solutions) == list(whole[name])
+        assert (solutions.size, solutions.complete) == (whole[name].size, whole[name].complete)
+    assert damaged_shards(tmp_path / "hard") == []
+
+
+def test_a_part_has_the_same_bytes_each_time_and_over_several_shards(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "one", 0.5)
+    write_subset(data / "solutions", tmp_path / "two", 0.5)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    many = [line for _ in range(15) for line in (data / "train" / "examples.jsonl").read_text().splitlines()]
+    lines = [line.replace('"id": "', f'"id": "{place}-') for place, line in enumerate(many)]
+    (tmp_path / "examples.jsonl").write_text("\n".join(lines) + "\n")
+    shutil.copy(data / "train" / "tables.jsonl", tmp_path)
+    search_sql(tmp_path / "examples.jsonl", tmp_path / "store")
+    manifest = write_subset(tmp_path / "store", tmp_path / "most", 0.9)
+    assert [each["examples"] for each in manifest["shards"]] == [500, 148]
+
+
+def test_training_on_the_part_is_training_on_that_share_of_the_whole(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "hard", 0.4)
+    by_share = load_training_data(recipe(data, "mimax", data={"largest": 0.4}), tmp_path)
+    by_part = load_training_data(recipe(data, "mimax", data={"solutions": str(tmp_path / "hard")}), tmp_path)
+    assert [item.example for item in by_part.items] == [item.example for item in by_share.items]
+    for one, other in zip(by_part.items, by_share.items, strict=True):
+        assert list(one.solutions) == list(other.solutions)
+
+
+def test_the_commands_make_a_part_and_train_on_it(data: Path, tmp_path: Path) -> None:
+    command = ["subset", str(data / "solutions"), "--largest", "0.18", "--out", str(tmp_path / "hard")]
+    made = CliRunner().invoke(app, command)
+    assert made.exit_code == 0, made.output
+    assert "9 of 48 examples" in made.stderr
+    before = contents(tmp_path)
+    assert "is already there" in str(CliRunner().invoke(app, command).exception)
+    assert contents(tmp_path) == before
+    values = settings(data, "hard-em", train={"epochs": 1.0})
+    recipe_file = str(write_recipe(tmp_path / "a.toml", values))
+    settings_of = ["--set", f"data.solutions={tmp_path / 'hard'}", "--out", str(tmp_path / "run")]
+    trained = CliRunner().invoke(app, ["train", recipe_file, *settings_of])
+    assert trained.exit_code == 0, trained.output
+    assert "Trained on 9 examples" in trained.stderr
+
+
+def test_a_part_finds_the_examples_and_tables_of_the_whole(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "deep" / "hard", 0.1)
+    inspection = Inspection(tmp_path / "deep" / "hard")
+    name = inspection.store.ids[0]
+    assert inspection.examples[name].id == name
+    assert next(inspection.listed(name)).startswith(f'{{"example": "{name}"')
+
+
+def test_a_search_does_not_take_a_part_for_its_own(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "hard", 0.5)
+    with pytest.raises(BonafideError, match="already holds solutions of other inputs, options or version"):
+        search_sql(data / "train" / "examples.jsonl", tmp_path / "hard")
+
+
+@pytest.mark.parametrize(
+    ("share", "out", "expected"),
+    [
+        (0, "new", "expected more than 0, at most 1; found 0"),
+        (1.5, "new", "expected more than 0, at most 1; found 1.5"),
+        (0.001, "new", "0.001 of 48 examples is none of them"),
+        (0.5, "full", "is already there"),
+    ],
+)
+def test_a_wrong_share_or_place_is_refused(data: Path, tmp_path: Path, share: float, out: str, expected: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thing").write_text("mine")
+    with pytest.raises(BonafideError, match=expected):
+        write_subset(data / "solutions", tmp_path / out, share)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["full", "thing"]
+
+
+def test_a_damaged_store_gives_no_part(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "solutions", tmp_path / "store")
+    shard = tmp_path / "store" / "shard-00000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-1] + b"?")
+    with pytest.raises(BonafideError, match="is damaged"):
+        write_subset(tmp_path / "store", tmp_path / "hard", 0.5)
+    assert not (tmp_path / "hard").exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["store"]
