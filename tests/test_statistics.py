@@ -56,6 +56,10 @@ def test_the_t_test_where_there_is_no_spread_or_no_pair():
     assert (same.p, same.effect) == (0.0, math.inf)
 
 
+def test_the_permutation_test_of_one_pair_that_differs_says_nothing():
+    assert permutation_p([1, 0, 1], [1, 1, 1]) == 1.0
+
+
 def test_the_permutation_test_is_exact_where_few_pairs_differ():
     first, second = [0.0, 0.0, 0.5, 1.0, 1.0], [1.0, 0.5, 1.0, 1.0, 0.5]
     differences = np.subtract(second, first)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from bonafide import __version__
-from bonafide.cli import demos, imports, learning, searches
+from bonafide.cli import comparing, demos, exploring, imports, learning, reproducing, searches, selecting, serving
 from bonafide.cli.shown import say
 from bonafide.errors import BonafideError, InvalidFileError
 
@@ -24,7 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+imports.app.command("candidates")(selecting.import_candidates_command)
 app.add_typer(imports.app, name="import")
+app.command("select")(selecting.select_command)
 app.command("retrieve")(searches.retrieve_command)
 app.add_typer(searches.app, name="search")
 app.command("inspect")(searches.inspect_command)
@@ -33,6 +35,13 @@ app.command("train")(learning.train_command)
 app.command("recipes")(learning.recipes_command)
 app.command("evaluate")(learning.evaluate_command)
 app.command("predict")(learning.predict_command)
+app.command("serve")(serving.serve_command)
+app.command("compare")(comparing.compare_command)
+app.command("audit")(comparing.audit_command)
+app.command("subset")(comparing.subset_command)
+app.command("explore")(exploring.explore_command)
+app.command("reproduce")(reproducing.reproduce_command)
+app.command("selection")(reproducing.selection_command)
 app.add_typer(demos.app, name="demo")
 
 

@@ -49,6 +49,20 @@ def demo_reading_command(out: DemoOut = Path("demo-reading"), seed: DemoSeed = 0
     _demo(ReadingDemo(), out, seed)
 
 
+@app.command("shop")
+def demo_shop_command(
+    out: DemoOut = Path("shop"),
+    seed: DemoSeed = 0,
+    pairs: Annotated[int, typer.Option(help="How many questions with their answers.", min=1)] = 200,
+) -> None:
+    """A table of orders and questions with their answers, to try bonafide train on."""
+    from bonafide.synth.shop import write_shop
+
+    write_shop(out, seed, pairs)
+    where = escape(str(out))
+    tell(Console(), f"{where}/orders.csv is the table; {where}/qa.jsonl has {pairs:,} questions with their answers.")
+
+
 def _demo(demo: Demo, out: Path, seed: int) -> None:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 

@@ -14,14 +14,38 @@ from bonafide.errors import BonafideError
 
 
 def train_command(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name (bonafide recipes) or path.")],
     out: Out,
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe by name (bonafide recipes) or path; for your own tables, none.")
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a value of the recipe, as section.key=value.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
+    table: TableFiles = None,
+    types: Types = None,
+    examples: Annotated[
+        Path | None, typer.Option("--examples", help="Your own pairs: question and answer, one JSON object a line.")
+    ] = None,
+    dev: Annotated[Path | None, typer.Option("--dev", help="Pairs to test with, in place of cross-validation.")] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", help="Parts of the cross-validation; by default 3.", min=2)
+    ] = None,
 ) -> None:
-    """Train a solver by a recipe; searches for the solutions first where the recipe names no store."""
+    """Train a solver: by a recipe, or on your own tables and pairs with --table and --examples."""
+    if table or examples is not None:
+        from bonafide.cli.owning import train_on_own_tables
+
+        if not table or examples is None:
+            raise BonafideError("Your own data is a table and pairs: give both --table FILE and --examples FILE.")
+        train_on_own_tables(table, examples, out, dev, folds, column_types(types), recipe, overrides or [], resume)
+        return
+    if recipe is None:
+        raise BonafideError(
+            "Name a recipe (see bonafide recipes), or give your own data: --table x.csv --examples qa.jsonl."
+        )
+    if dev is not None or folds is not None or types:
+        raise BonafideError("--dev, --folds and --type go with --table and --examples; a recipe names its own data.")
     from bonafide.learn.recipe import read_recipe
     from bonafide.learn.trainer import train
 
@@ -67,6 +91,10 @@ def evaluate_command(
             figures = evaluate_discrete(model, run, examples, documents, gold, out, beam, progress).figures
         elif model.task.name == "reading":
             figures = evaluate_reading(model, run, examples, documents, gold, out, progress=progress).figures
+        elif model.task.name == "text":
+            from bonafide.report.runs_text import evaluate_text
+
+            figures = evaluate_text(model, run, examples, gold, out, beam, progress).figures
         else:
             figures = evaluate_run(
                 run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model
@@ -106,6 +134,11 @@ def predict_command(
     from bonafide.tasks.sql.sources import open_tables
 
     model = load(run)
+    if model.task.name == "text":
+        from bonafide.cli.selecting import show_predictions
+
+        show_predictions(model, question, top, as_json)
+        return
     if model.task.name != "sql":
         option = {"discrete": "--passage", "reading": "--document"}[model.task.name]
         raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with {option} FILE.")
@@ -113,7 +146,7 @@ def predict_command(
     if source.default is None:
         raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
     asked = source.tables[source.default]
-    predictions = model.predict(asked, question, top=top)
+    predictions = model.predict(asked, question, top=top, execution_guided=True)
     if as_json:
         lines = [
             {"sql": each.sql, "parameters": each.parameters, "answer": each.answer, "confidence": each.confidence}

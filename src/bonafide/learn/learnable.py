@@ -6,6 +6,8 @@ solutions are shown to the reconstructor, and when an answer is right. One file 
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,4 +249,42 @@ def learnable(name: str) -> Learnable:
         from bonafide.learn.discrete import DiscreteLearning
 
         return DiscreteLearning()
-    raise BonafideError(f"data.task is {name!r}: expected sql, discrete or reading.")
+    if name == "text":
+        from bonafide.learn.text import TextLearning
+
+        return TextLearning()
+    if ":" in name:
+        return _own_task(name)
+    raise BonafideError(f"data.task is {name!r}: expected sql, discrete, reading, text or your own module:Class.")
+
+
+def import_task(name: str, folder: Path) -> None:
+    """Import the module of a task of the user's own, ``module:Class``, from Python's path or from ``folder``.
+
+    Called for a recipe that a user names, and for nothing else: a run or a store that came from elsewhere imports
+    nothing by being opened.
+    """
+    module = name.partition(":")[0]
+    sys.path.append(str(folder.resolve()))
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise BonafideError(f"data.task is {name!r}: the module {module!r} cannot be imported ({error}).") from None
+    finally:
+        sys.path.pop()
+
+
+def _own_task(name: str) -> Learnable:
+    module, _, attribute = name.partition(":")
+    if module not in sys.modules:
+        raise BonafideError(
+            f"The task {name!r} is in a module of your own, which is not imported yet: import {module} first."
+        )
+    kind = getattr(sys.modules[module], attribute, None)
+    if not isinstance(kind, type) or not hasattr(kind, "build_solver"):
+        raise BonafideError(
+            f"data.task is {name!r}: expected a class {attribute!r} with the methods of Learnable in {module!r}; "
+            "docs/custom-task.md has an example."
+        )
+    made: Learnable = kind()
+    return made

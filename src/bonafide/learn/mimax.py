@@ -13,6 +13,8 @@ How this can differ from the paper, all off by default:
 ``solver_weight`` α  choose by log P_φ + α log P_θ.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``samples``          how many z′ train φ.
+``temperature``      draw z′ from P_θ^(1/temperature). Free texts differ by dozens of nats in length alone: at 1 the
+                     shortest is always drawn, and φ learns from nothing else.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Mimax:
     solver_weight: float = 0.0
     soft: bool = False
     samples: int = 1
+    temperature: float = 1.0
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -55,7 +58,10 @@ class Mimax:
         if not len(solver):
             return HardEM().step(batch, moment)
         drawn = torch.cat(
-            [ragged.sample(solver, batch.offsets, batch.uniform(f"z-prime-{n}")) for n in range(self.samples)]
+            [
+                ragged.sample(solver / self.temperature, batch.offsets, batch.uniform(f"z-prime-{n}"))
+                for n in range(self.samples)
+            ]
         )
         impossible = scores_of(solver, drawn) <= IMPOSSIBLE  # masked, not left out: that would wait for the device
         explained = batch.reconstructor_training_scores(drawn.clamp(min=0))

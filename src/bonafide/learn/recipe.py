@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from bonafide.errors import BonafideError
 from bonafide.files import open_bytes
-from bonafide.learn.learnable import learnable
+from bonafide.learn.learnable import import_task, learnable
 from bonafide.learn.methods import build_objective
 
 
@@ -149,6 +149,9 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
             if not isinstance(place, dict):
                 raise BonafideError(f"--set {override!r}: {part!r} is a value, not a section.")
         place[last] = _value(value.strip())
+    data = values.get("data")
+    if isinstance(data, dict) and ":" in str(data.get("task")):
+        import_task(data["task"], Path(name).parent)
     return recipe_from(values, name)
 
 

@@ -10,6 +10,7 @@ runs/a/
   tensorboard/        the metrics as curves, where TensorBoard is installed
   model/              the best model: bonafide.load("runs/a")
   solutions/          the solution store, where the run made it
+  data/               what it learned from, where that was written for this run
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class RunFolder:
         if known.exists() and not resume:
             raise BonafideError(f"{path} already holds a run. Add --resume to go on with it, or name another folder.")
         with explained(path, "write"):
-            others = [each for each in path.iterdir() if each.suffix != ".part"] if path.exists() else []
+            there = list(path.iterdir()) if path.exists() else []
+            others = [each for each in there if each.suffix != ".part" and each.name != "data"]
         if not known.exists() and others:
             raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
         with made_folder(path):
@@ -147,8 +149,11 @@ class RunFolder:
             lines.append(f"{data['unreachable']:,} solutions are beyond the solver, which reads or writes less.")
         lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
         lines += [f"| {name} | {value} |" for name, value in best.items()]
-        context = {"sql": "--table your.csv", "discrete": "--passage your.txt", "reading": "--document your.txt"}[task]
-        lines += ["", f'Ask it: `bonafide predict {shlex.quote(str(self.path))} {context} "your question"`', ""]
+        options = {"sql": "--table your.csv", "discrete": "--passage your.txt", "reading": "--document your.txt"}
+        ask = f'bonafide.load("{self.path}").predict(context, "your question")'
+        if task in options:
+            ask = f'bonafide predict {shlex.quote(str(self.path))} {options[task]} "your question"'
+        lines += ["", f"Ask it: `{ask}`", ""]
         with write_whole(self.path / "README.md") as stream:
             stream.write("\n".join(lines).encode())
 

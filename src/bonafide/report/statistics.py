@@ -95,8 +95,8 @@ def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) ->
     """
     difference = differences(first, second)
     difference = difference[difference != 0]  # exchanging equal figures changes nothing
-    if not len(difference):
-        return 1.0
+    if len(difference) < 2:
+        return 1.0  # of one pair that differs nothing follows
     found = stats.permutation_test(
         (difference,),
         np.sum,

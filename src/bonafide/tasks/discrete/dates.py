@@ -211,7 +211,7 @@ def _day_list(tokens: Tokens, position: int) -> list[tuple[Piece, int]]:
     """Days that stand here, joined by dashes, *and*, *to* or commas: each with its tokens."""
     days: list[tuple[Piece, int]] = []
     at = position
-    while at < len(tokens) and (day := _day(tokens, at)) is not None:
+    while len(days) < 31 and at < len(tokens) and (day := _day(tokens, at)) is not None:
         days.append(day)
         at = day[0][1] + 1
         if at < len(tokens) and tokens.lower[at] in _CONNECTORS:

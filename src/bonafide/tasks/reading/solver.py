@@ -164,6 +164,9 @@ class Reader(nn.Module):
         rows, width = len(batch.lengths), batch.width
         column = torch.arange(width, device=device)
         inside = column < batch.lengths[:, None]
+        if not rows:
+            none, nowhere = self.bounds.weight.new_zeros(0), self.bounds.weight.new_zeros(0, width)
+            return ReaderOutput(none, none, nowhere, nowhere, nowhere)
         scores: list[Tensor] = []
         windows: list[Tensor] = []
         for part in batch.rows:

@@ -62,14 +62,15 @@ def read_tables(path: Path, types: Mapping[str, ColumnType] = {}) -> dict[str, T
             data += stream.read()
     if data == _SQLITE:
         return _read_sqlite(path, types)
-    table = _read_parquet(path, data, types) if _PARQUET.match(data) else _read_csv(path, data, types)
+    table = _read_parquet(path, data, types) if _PARQUET.match(data) else read_csv(path, data, types)
     return {table.id: table}
 
 
 # --- CSV ---------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path, data: bytes, types: Mapping[str, ColumnType]) -> Table:
+def read_csv(path: Path, data: bytes, types: Mapping[str, ColumnType]) -> Table:
+    """A table from the bytes of a CSV file; ``path`` names it."""
     notes = Tally(_FILE)
     text = _decode(path, data, notes)
     with _long_fields():

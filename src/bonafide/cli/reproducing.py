@@ -1,0 +1,99 @@
+"""``bonafide reproduce``: the paper's tables, each by one command; and ``selection``, its selection task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bonafide.cli.shown import as_text, tell, working
+from bonafide.errors import BonafideError
+
+if TYPE_CHECKING:
+    from bonafide.reproduce.runs import Filled
+
+
+def reproduce_command(
+    table: Annotated[str | None, typer.Argument(help="A table, as --list names it.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show every table: its rows, its data, its results.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with train/ and dev/, as import writes them; not for a full table.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results and tables.")] = Path("results"),
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of each row; by default what the table wants.", min=1)
+    ] = None,
+    rows: Annotated[str | None, typer.Option(help="Some rows only, by name: mimax,gold.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after this long; the same command goes on.", min=0)
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a value of every row's recipe, as section.key=value.")
+    ] = None,
+    bart: Annotated[
+        str | None, typer.Option(help="The BART of rows with a pretrained reconstructor: a folder or a hub name.")
+    ] = None,
+) -> None:
+    """Re-make a table: train and judge what is missing, test the differences, write the table and its plots."""
+    from bonafide.reproduce.runs import HUB_BART, Asked, fill
+    from bonafide.reproduce.shown import BARS, OVERVIEW, listed, write_table
+    from bonafide.reproduce.tables import table as table_named
+
+    names = tuple(each.strip() for each in rows.split(",")) if rows else ()
+    asked = Asked(out, data, seeds, names, tuple(overrides or ()), bart or HUB_BART)
+    console, notes = Console(), Console(stderr=True)
+    if show:
+        for each in listed(asked):
+            console.print(each.terminal())
+        return
+    if table is None:
+        raise BonafideError("Name a table; bonafide reproduce --list shows them.")
+    wanted = table_named(table)
+    try:
+        filled = fill(wanted, asked, jobs, minutes, lambda text: tell(notes, escape(text)))
+    except KeyboardInterrupt:
+        tell(notes, "Stopped. What was finished is kept: the same command goes on.")
+        raise typer.Exit(130) from None
+    made = write_table(wanted, asked, filled)
+    for each in made:
+        if each.title in (OVERVIEW, BARS):
+            console.print(each.terminal())
+    tell(notes, f"The whole table is in {escape(str(out / table))}.md and .html.")
+    _say_what_is_left(filled, notes)
+
+
+def _say_what_is_left(filled: Filled, notes: Console) -> None:
+    for name, said in filled.failed.items():
+        tell(notes, f"[bold red]Failed:[/bold red] {escape(name)}\n{escape(said)}")
+    if filled.left:
+        tell(notes, f"{len(filled.left)} runs are still to do: the same command goes on with them.")
+    if filled.failed:
+        raise typer.Exit(1)
+
+
+def selection_command(
+    run: Annotated[Path, typer.Argument(help="A folder that train wrote.")],
+    examples: Annotated[Path, typer.Option(help="examples.jsonl, its contexts beside it.")],
+    gold: Annotated[Path, typer.Option(help="gold.jsonl of these examples.")],
+    solutions: Annotated[
+        Path | None, typer.Option(help="A store of these examples; by default searched into the run's folder.")
+    ] = None,
+    candidates: Annotated[int, typer.Option(help="Most candidates of an example, gold among them.", min=2)] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
+) -> None:
+    """Of a few solutions with gold among them: does the solver, and the reconstructor, find gold the most likely?"""
+    from bonafide.report.runs import load_for_evaluation
+    from bonafide.report.selection_task import selection_table, selection_task
+
+    model = load_for_evaluation(run)
+    with working("Selecting") as progress:
+        found = selection_task(model, examples, gold, solutions or run / "selection", candidates, seed, progress)
+    if as_json:
+        typer.echo(as_text(found.to_json()))
+        return
+    Console().print(selection_table(found).terminal())

@@ -1,0 +1,148 @@
+"""Question–answer pairs as people write them, into examples.
+
+One JSON object a line: ``{"question": …, "answer": …}``. ``answer`` is a text, a number, or a list of them; ``id`` and,
+where there is one table, ``table`` may be left out. What is read in another way than it was written is noted; what
+cannot be read is reported, all of it at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from bonafide.errors import BonafideError, InvalidFileError, Problem
+from bonafide.examples import Answer, Example, describe, read_objects
+from bonafide.files import bare_name
+from bonafide.tasks.sql.language import Language, question_runs
+from bonafide.tasks.sql.query import same_answer
+from bonafide.tasks.sql.search import count
+from bonafide.tasks.sql.sources import TableSource
+from bonafide.tasks.sql.tables import Table
+
+_AS_NUMBER = "answers are texts that read as numbers, and stand in no text column: they are read as numbers"
+_IN_ROW_ORDER = "answers are lists in another order than the table's rows: they are read in the order of the rows"
+_MOST_ORDERED = 4
+_REPEATED = "pairs stand in the file twice: the second was left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The examples of a file, and what was read in another way than it was written: how often, and what."""
+
+    examples: list[Example]
+    notes: dict[str, int]
+
+
+def read_pairs(path: Path, source: TableSource, language: Language) -> Pairs:
+    """Read and check every pair of a file; the tables are those that the questions are about."""
+    problems: list[Problem] = []
+    notes: Counter[str] = Counter()
+    asked: dict[tuple[str, str], tuple[int, Example]] = {}
+    first_line: dict[str, int] = {}
+    lines = 0
+    for line, data in read_objects(path):
+        lines += 1
+        found = list(_problems(line, data, source))
+        if found:
+            problems += found
+            continue
+        example = _example(line, data, source, language, notes)
+        if example.id in first_line:
+            problems.append(
+                Problem(line, example.id, "id", "an id used once", f"also on line {first_line[example.id]}")
+            )
+        first_line.setdefault(example.id, line)
+        key = example.context or "", " ".join(example.question.casefold().split())
+        if key not in asked:
+            asked[key] = line, example
+        elif same_answer(asked[key][1].values, example.values):
+            notes[_REPEATED] += 1
+        else:
+            expected = f"the answer of line {asked[key][0]}, where the same question stands"
+            problems.append(Problem(line, example.id, "answer", expected, describe(data.get("answer"))))
+    if problems:
+        raise InvalidFileError(str(path), problems)
+    if not lines:
+        raise BonafideError(
+            f'{path} holds no pairs: expected {{"question": …, "answer": …}} on each line, found an empty file.'
+        )
+    return Pairs([example for _, example in asked.values()], dict(notes))
+
+
+def _problems(line: int, data: Any, source: TableSource) -> Iterator[Problem]:
+    if not isinstance(data, dict):
+        found = str(data) if isinstance(data, Exception) else describe(data)
+        yield Problem(line, "", "(line)", "one JSON object", found)
+        return
+    name = data.get("id", "")
+    label = name if isinstance(name, str) else ""
+    if not isinstance(name, str) or ("id" in data and not name):
+        yield Problem(line, label, "id", "a text that is not empty, or no id", describe(data["id"]))
+    question = data.get("question")
+    if not isinstance(question, str) or not question.strip() or "\0" in question:
+        yield Problem(line, label, "question", "a text that is not empty", describe(question))
+    if ("answer" in data) == ("answers" in data):
+        given = "both" if "answer" in data else "neither"
+        yield Problem(line, label, "answer", "either an answer or a list of answers", given)
+    for value in _listed(data):
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            yield Problem(line, label, "answer", "a text, a number, or a list of them", describe(value))
+        elif isinstance(value, float) and value - value != 0:
+            yield Problem(line, label, "answer", "a finite number", describe(value))
+    if _listed(data) == [] and ("answer" in data) != ("answers" in data):
+        yield Problem(line, label, "answer", "at least one value", "an empty list")
+    table = data.get("table", data.get("context"))
+    if table is None and source.default is None:
+        yield Problem(line, label, "table", f"one of {', '.join(source.tables)}", "nothing")
+    elif table is not None and _table_name(table, source) is None:
+        yield Problem(line, label, "table", f"one of {', '.join(source.tables)}", describe(table))
+
+
+def _listed(data: dict[str, Any]) -> list[Any]:
+    answer = data.get("answer", data.get("answers", []))
+    return answer if isinstance(answer, list) else [answer]
+
+
+def _table_name(given: Any, source: TableSource) -> str | None:
+    """A table by its name, or by the name of its file."""
+    if not isinstance(given, str):
+        return None
+    return next((name for name in (given, bare_name(Path(given))) if given and name in source.tables), None)
+
+
+def _example(line: int, data: dict[str, Any], source: TableSource, language: Language, notes: Counter[str]) -> Example:
+    given = data.get("table", data.get("context"))
+    name = source.default if given is None else _table_name(given, source)
+    assert name is not None, "the line was checked"
+    table = source.tables[name]
+    answers = [_read_answer(value, table) for value in _listed(data)]
+    if any(isinstance(new, float) and isinstance(old, str) for new, old in zip(answers, _listed(data), strict=True)):
+        notes[_AS_NUMBER] += 1
+    ordered = _ordered(data["question"], answers, table, language)
+    if ordered != answers:
+        notes[_IN_ROW_ORDER] += 1
+    return Example(data.get("id") or f"q{line}", data["question"], name, tuple(ordered))
+
+
+def _read_answer(value: Answer, table: Table) -> Answer:
+    """A text that is in no text column, and reads as a number, is that number; another one loses outer spaces."""
+    if not isinstance(value, str) or value.lower() in table.text_cells:
+        return value
+    text = value.strip()
+    if text.lower() in table.text_cells:
+        return text
+    number = question_runs(text).numbers
+    whole = [each for each, spans in number.items() if (0, len(text)) in spans]
+    return whole[0] if whole else text
+
+
+def _ordered(question: str, answers: list[Answer], table: Table, language: Language) -> list[Answer]:
+    """Some values in an order in which a query returns them: that of its rows, which people do not always write."""
+    if not 2 <= len(answers) <= _MOST_ORDERED or count(question, answers, table, language):
+        return answers
+    orders = ([*order] for order in permutations(answers))
+    return next((order for order in orders if count(question, order, table, language)), answers)

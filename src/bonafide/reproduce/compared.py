@@ -1,0 +1,163 @@
+"""Rows of a table against each other, and against its bars.
+
+Over seeds a paired t-test, as in the paper; over examples a permutation test and a bootstrap interval of each example's
+mean over the seeds that both rows have. A bar on p asks it of both tests: of the larger p. Of two rows without two
+seeds in common there is no t-test, and the permutation test alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, paired_t, permutation_p
+from bonafide.report.tabled import p_value, percent, points
+from bonafide.reproduce.results import Result
+from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
+
+Results = Mapping[str, Sequence[Result]]
+"""By row, in the order of the seeds."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row minus another, as a share."""
+
+    difference: float
+    interval: Interval
+    over_examples: float
+    over_seeds: SeedTest | None
+
+    @property
+    def p(self) -> float:
+        """The larger of both tests."""
+        return self.over_examples if self.over_seeds is None else max(self.over_examples, self.over_seeds.p)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A bar in words, what was found, and whether it is met; ``open``: there is nothing to hold against it yet."""
+
+    bar: str
+    found: str
+    state: Literal["met", "missed", "open"]
+
+
+def by_seed(results: Sequence[Result], measure: str) -> dict[int, float]:
+    """A measure of each seed, as a share."""
+    figures = {each.seed: each.figure(measure) for each in results}
+    return {seed: figure for seed, figure in figures.items() if figure is not None}
+
+
+def mean(results: Sequence[Result], measure: str) -> float | None:
+    """Over seeds; None where no run has it."""
+    figures = by_seed(results, measure)
+    return float(np.mean(list(figures.values()))) if figures else None
+
+
+def best_baseline(table: Table, results: Results, measure: str) -> str | None:
+    """The baseline with the highest mean."""
+    means = {row.name: mean(results[row.name], measure) for row in table.rows if row.role == "baseline"}
+    known = {name: each for name, each in means.items() if each is not None}
+    return max(known, key=lambda name: known[name]) if known else None
+
+
+def difference(first: Sequence[Result], second: Sequence[Result], measure: str) -> Difference | None:
+    """Second minus first; None where one of them has no run with this measure."""
+    before, after = by_seed(first, measure), by_seed(second, measure)
+    if not before or not after:
+        return None
+    seeds = sorted(set(before) & set(after))
+    one = [each.measured(measure) for each in first if each.seed in (seeds or before)]
+    other = [each.measured(measure) for each in second if each.seed in (seeds or after)]
+    of = np.logical_and.reduce([each[1] for each in (*one, *other) if each is not None])
+    if of.sum() < 2:
+        return None
+    left = np.mean([each[0][of] for each in one if each is not None], axis=0)
+    right = np.mean([each[0][of] for each in other if each is not None], axis=0)
+    return Difference(
+        float(right.mean() - left.mean()),
+        bootstrap_interval(left, right),
+        permutation_p(left, right),
+        paired_t([before[seed] for seed in seeds], [after[seed] for seed in seeds]) if seeds else None,
+    )
+
+
+def verdict(table: Table, results: Results, check: Check) -> Verdict:
+    """A bar, held against what there is."""
+    if check.seconds is not None:
+        return _time_verdict(table, results, check, check.seconds)
+    if check.against:
+        return _difference_verdict(table, results, check)
+    label, figures = table.row(check.row).label, by_seed(results[check.row], check.measure)
+    ceiling = mean(results[check.over], check.measure) if check.over else 1.0
+    subject = f"{label} / {table.row(check.over).label}" if check.over else label
+    bar = f"{subject}: {MEASURES[check.measure]}, mean ≥ {_bar(check, check.mean)}"
+    if check.worst is not None:
+        bar += f", worst seed ≥ {_bar(check, check.worst)}"
+    if not figures or not ceiling:
+        return Verdict(bar, _seeds(table, results, check), "open")
+    average, worst = float(np.mean(list(figures.values()))) / ceiling, min(figures.values()) / ceiling
+    scale = 1.0 if check.over else 0.01
+    met = average >= scale * check.mean - _ROUNDING
+    met &= check.worst is None or worst >= scale * check.worst - _ROUNDING
+    found = f"mean {_shown(check, average)}, worst seed {_shown(check, worst)}"
+    return Verdict(bar, f"{found}{_so_far(table, results, check)}", "met" if met else "missed")
+
+
+def _time_verdict(table: Table, results: Results, check: Check, most: float) -> Verdict:
+    """Of the runs that had the device to themselves, and were not interrupted."""
+    bar = f"{table.row(check.row).label}: trained in ≤ {most:g} s, alone on its device"
+    alone = [each.content for each in results[check.row] if each.content["seconds"]["side_by_side"] == 1]
+    times = [(each["seconds"]["training"], each) for each in alone if not each["seconds"]["resumed"]]
+    if not times:
+        return Verdict(bar, "no run was alone", "open")
+    slowest, content = max(times, key=lambda each: each[0])
+    where = content["environment"]["gpu"] or f"{content['environment']['cpus']} CPU cores"
+    return Verdict(bar, f"at most {slowest:,.0f} s of {len(times)} ({where})", "met" if slowest <= most else "missed")
+
+
+def _difference_verdict(table: Table, results: Results, check: Check) -> Verdict:
+    other: str | None = check.against
+    if check.against == BEST_BASELINE:
+        other = best_baseline(table, results, check.measure)
+    against = check.against if other is None or check.against != BEST_BASELINE else f"best baseline ({other})"
+    named = table.row(check.against).label if check.against != BEST_BASELINE else against
+    bar = f"{table.row(check.row).label} − {named}: {MEASURES[check.measure]} ≥ {check.mean:+g} points"
+    if check.p is not None:
+        bar += f", p < {check.p:g}"
+    found = None if other is None else difference(results[other], results[check.row], check.measure)
+    if found is None:
+        return Verdict(bar, _seeds(table, results, check), "open")
+    met = found.difference >= 0.01 * check.mean - _ROUNDING and (check.p is None or found.p < check.p)
+    seeds = "" if found.over_seeds is None else f", p {p_value(found.over_seeds.p)} over seeds"
+    words = f"{points(found.difference, found.interval)}, p {p_value(found.over_examples)} over examples{seeds}"
+    return Verdict(bar, f"{words}{_so_far(table, results, check)}", "met" if met else "missed")
+
+
+def _bar(check: Check, value: float) -> str:
+    return f"{value:g}" if check.over else f"{value:g} %"
+
+
+def _shown(check: Check, value: float) -> str:
+    return f"{value:.3f}" if check.over else percent(value)
+
+
+def _involved(table: Table, check: Check) -> list[str]:
+    return [each for each in (check.row, check.over, check.against) if each and each != BEST_BASELINE]
+
+
+def _seeds(table: Table, results: Results, check: Check) -> str:
+    rows = [table.row(each) for each in _involved(table, check)]
+    return "; ".join(f"{row.label}: {len(results[row.name])} of {row.seeds} seeds" for row in rows)
+
+
+def _so_far(table: Table, results: Results, check: Check) -> str:
+    rows = [table.row(each) for each in _involved(table, check)]
+    if all(len(results[row.name]) >= row.seeds for row in rows):
+        return ""
+    return f" (so far; {_seeds(table, results, check)})"

@@ -1,0 +1,115 @@
+"""A trained model on the dev questions, example by example: what a result file keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bonafide.errors import BonafideError
+from bonafide.evaluate.sql import slots
+from bonafide.examples import Example, Gold, read_gold
+from bonafide.learn.learnable import Split, learnable
+from bonafide.learn.recipe import Recipe
+from bonafide.learn.saved import Model
+from bonafide.report.predicted import Asked, asked_beside
+from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
+from bonafide.reproduce.results import buckets, hash_of, packed, packed_bytes
+from bonafide.tasks.reading.metrics import right_mention
+
+_BATCH = 64
+_SLOTS = ("column", "aggregate", "number_of_conditions", "condition_columns", "operators", "values")
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Dev:
+    """The dev questions, their gold where there is any, and what is selected from."""
+
+    split: Split
+    examples: list[Example]
+    gold: dict[str, Gold]
+    sizes: npt.NDArray[np.uint8]
+    questions: list[Question]
+    left_out: int
+
+    @classmethod
+    def open(cls, recipe: Recipe, store: Path) -> Dev:
+        """The dev split of a recipe; ``store`` holds its solution sets."""
+        task = learnable(recipe.data.task)
+        folder = Path(recipe.data.root, recipe.data.dev)
+        split, searched = task.open_split(folder), task.open_store(store)
+        examples = list(split.file)
+        gold = read_gold(folder / "gold.jsonl") if (folder / "gold.jsonl").exists() else {}
+        gold = {each.id: gold[each.id] for each in examples if each.id in gold}
+        questions, left_out = draw_questions(task, split, gold, searched, recipe) if gold else ([], 0)
+        if searched.ids != [each.id for each in examples]:
+            raise BonafideError(f"The solution store {store} is not of the dev examples in {folder}. Delete it.")
+        return cls(split, examples, gold, buckets(searched.sizes.tolist()), questions, left_out)
+
+    def select(self, model: Model) -> SelectionTask | None:
+        """The selection task; None without gold."""
+        return select(model, self.questions, self.left_out) if self.questions else None
+
+
+def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
+    """The part of a result that says how right a model is: ``figures``, ``flags``, ``values``, ``sizes``, ``ids``."""
+    asked = asked_beside(model.task.name, dev.split.file.path, run)
+    scores: dict[str, Values] = {"execution": np.zeros(len(dev.examples))}
+    genuine, known = np.zeros(len(dev.examples), dtype=bool), np.zeros(len(dev.examples), dtype=bool)
+    right_slots = np.zeros(len(_SLOTS))
+    for start in range(0, len(dev.examples), _BATCH):
+        part = dev.examples[start : start + _BATCH]
+        found = model.predict_all([(dev.split.context_of(each), each.question) for each in part])
+        for place, (example, predictions) in enumerate(zip(part, found, strict=True), start):
+            if predictions:
+                for name, score in model.task.scores(predictions[0], example).items():
+                    scores.setdefault(name, np.zeros(len(dev.examples)))[place] = score
+            if example.id in dev.gold:
+                gold = asked.gold(dev.gold[example.id], example)
+                known[place], genuine[place] = _genuine(asked, predictions, gold)
+                if asked.task == "sql" and predictions:
+                    right = slots(predictions[0].query, gold)
+                    right_slots += [getattr(right, each) for each in _SLOTS]
+    chosen = dev.select(model)
+    figures: dict[str, Any] = {name: float(each.mean()) for name, each in scores.items()}
+    flags = {"answer": packed(scores["execution"] == 1)}
+    if known.any():
+        figures["solution"] = float(genuine[known].mean())
+        flags |= {"solution": packed(genuine), "known": packed(known)}
+        if asked.task == "sql":
+            figures["slots"] = dict(zip(_SLOTS, (right_slots / known.sum()).tolist(), strict=True))
+    if chosen is not None:
+        figures["selection"] = chosen.to_json()
+        flags |= _selected(chosen, dev.examples)
+    return {
+        "examples": len(dev.examples),
+        "ids": hash_of(each.id for each in dev.examples),
+        "figures": figures,
+        "flags": flags,
+        "values": {"f1": packed_bytes(scores["f1"].astype(np.float16))} if "f1" in scores else {},
+        "sizes": packed_bytes(dev.sizes),
+    }
+
+
+def _genuine(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:
+    """Whether gold says enough to tell, and whether the predicted solution is gold's."""
+    if asked.task == "reading":
+        return bool(gold.mentions), bool(predictions) and bool(right_mention(predictions[0].solution, gold))
+    return True, bool(predictions) and predictions[0].solution == gold
+
+
+def _selected(chosen: SelectionTask, examples: Sequence[Example]) -> dict[str, str]:
+    by_id = {each.example: each for each in chosen.choices}
+    found = [by_id.get(example.id) for example in examples]
+    flags = {
+        "asked": packed([each is not None for each in found]),
+        "solver_selects": packed([each is not None and each.solver for each in found]),
+    }
+    if chosen.choices[0].reconstructor is not None:
+        flags["reconstructor_selects"] = packed([each is not None and bool(each.reconstructor) for each in found])
+    return flags

@@ -1,0 +1,123 @@
+"""One run of a table, in a process of its own: train, judge on dev, write the result.
+
+``python -m bonafide.reproduce.one_run JOB.json``. Ended by SIGTERM, or when the process that started it is gone, it
+leaves its folder as it was at the last checkpoint, and the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bonafide.errors import BonafideError
+from bonafide.files import read_json, write_json
+from bonafide.learn.data import load_training_data
+from bonafide.learn.recipe import Recipe, recipe_from
+from bonafide.learn.runfolder import RunFolder
+from bonafide.learn.saved import Model
+from bonafide.learn.trainer import Progress, Trainer
+from bonafide.report.runs import load_for_evaluation
+from bonafide.reproduce.judged import Dev, judged
+from bonafide.reproduce.results import Result
+
+STOPPED = 75
+"""The exit status of a run that was stopped and can go on."""
+_CURVE = "selection.json"
+
+
+class Watch:
+    """Told after each step; at each evaluation of a run it puts the selection task to the model as it is then."""
+
+    def __init__(self, recipe: Recipe, run: Path, dev: Dev | None, parent: int) -> None:
+        self._recipe, self._path, self._dev, self._parent = recipe, run / _CURVE, dev, parent
+        self.trainer: Trainer | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Stop where nobody waits for the run any more; measure where the trainer has evaluated."""
+        if os.getppid() != self._parent:
+            raise KeyboardInterrupt
+        if self._dev is None or "examples_per_second" in progress.figures:
+            return
+        assert self.trainer is not None
+        trainer = self.trainer
+        about = {"recipe": self._recipe.to_json()}
+        model = Model(trainer.solver, trainer.reconstructor, trainer.reconstructor_tokenizer, about)
+        chosen = self._dev.select(model)
+        for module in trainer.modules.values():
+            module.train()
+        if chosen is not None:
+            point = {"epoch": progress.step / trainer.steps_per_epoch, **chosen.to_json()}
+            write_json(self._path, {**self._points(), str(progress.step): point})
+
+    def curve(self) -> list[dict[str, Any]]:
+        """What was measured, by epoch."""
+        return sorted(self._points().values(), key=lambda point: point["epoch"])
+
+    def _points(self) -> dict[str, Any]:
+        return read_json(self._path) if self._path.exists() else {}
+
+
+def run_job(job: dict[str, Any]) -> None:
+    """Train and judge as ``job`` says, and write its result."""
+    recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
+    resumed = (run / "recipe.json").exists()
+    dev = Dev.open(recipe, Path(job["dev_solutions"]))
+    watch = Watch(recipe, run, dev if job["curve"] else None, os.getppid())
+    os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
+    with RunFolder.open(run, recipe, resume=True) as folder:
+        watch.trainer = Trainer(recipe, load_training_data(recipe, run), folder, watch)
+        ready = time.perf_counter()
+        watch.trainer.run()
+    trained, memory = time.perf_counter(), _memory()
+    watch.trainer = None
+    model = load_for_evaluation(run)
+    found = judged(model, dev, run)
+    environment = {key: value for key, value in read_json(run / "environment.json").items() if key != "command"}
+    seconds = {
+        "preparing": round(ready - began, 2),
+        "training": round(trained - ready, 2),
+        "judging": round(time.perf_counter() - trained, 2),
+        "resumed": resumed,
+        "side_by_side": job["side_by_side"],
+    }
+    content = {
+        **{key: job[key] for key in ("recipe_name", "settings", "seed", "data")},
+        **found,
+        "curve": watch.curve(),
+        "trained_on": read_json(run / "result.json")["data"],
+        "seconds": seconds,
+        "environment": {**environment, "cpus": os.cpu_count(), "gpu_memory": memory},
+    }
+    Result(Path(job["result"]), content).write()
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+
+
+def _memory() -> int | None:
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the job that is named on the command line."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        run_job(read_json(Path(sys.argv[1])))
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
+    except BonafideError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The result of one run: a small file that says all a table needs, whatever machine it was made on.
+
+    rows/wikisql-hard-mimax-3fa9c1d2-0.json     the recipe, what tells its settings apart, the seed
+
+It holds the settings, the figures, where and how fast they were made, and, example by example, what was right: bits in
+base64, with a hash of the examples' ids. So methods can be compared in pairs later, without predictions. Where a
+machine keeps its files is no part of a result, and no part of the settings that tell results apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bonafide.errors import BonafideError
+from bonafide.files import read_json, write_json
+from bonafide.learn.recipe import Recipe, recipe_from
+
+FORMAT = 1
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+EDGES = (0, 1, 2, 10, 100, 1000)
+"""Where the buckets of solution set sizes begin."""
+_LOCAL = {"data": ("root", "solutions", "workers"), "train": ("seed", "checkpoint_every", "log_every")}
+
+
+def comparable(recipe: Recipe, curve: bool) -> dict[str, Any]:
+    """The settings that tell results apart: without seed and places, models by their last name."""
+    settings = json.loads(json.dumps(recipe.to_json()))
+    for section, keys in _LOCAL.items():
+        for key in keys:
+            del settings[section][key]
+    for section, key in (("reconstructor", "path"), ("solver", "encoder")):
+        settings[section][key] = settings[section][key].rstrip("/").rpartition("/")[2]
+    return {**settings, "curve": curve}
+
+
+def result_name(recipe_name: str, settings: Mapping[str, Any], seed: int) -> str:
+    """The file of a result: settings that are as by default have no part in its name, so that it outlives new ones."""
+    usual = comparable(recipe_from({"data": {"task": settings["data"]["task"]}}, "the defaults"), False)
+    digest = hashlib.sha256(json.dumps(_departures(settings, usual), sort_keys=True).encode()).hexdigest()
+    return f"{Path(recipe_name).stem}-{digest[:8]}-{seed}.json"
+
+
+def _departures(settings: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict) and isinstance(usual.get(key), dict):
+            if inner := _departures(value, usual[key]):
+                found[key] = inner
+        elif value != usual.get(key):
+            found[key] = value
+    return found
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a result file says."""
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """Of the training."""
+        return int(self.content["seed"])
+
+    @property
+    def data(self) -> dict[str, str]:
+        """Hashes of the train and dev examples."""
+        return dict(self.content["data"])
+
+    def made_with(self, settings: Mapping[str, Any]) -> bool:
+        """Whether these are its settings; of those that are new since it was made nothing is known."""
+        return _agree(self.content["settings"], settings)
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.uint8]:
+        """(examples,): the bucket of each example's solution set, by :data:`EDGES`."""
+        return unpacked_bytes(self.content["sizes"])
+
+    def flags(self, name: str) -> Flags | None:
+        """(examples,): what is known under a name; None where nothing is."""
+        packed = self.content["flags"].get(name)
+        return None if packed is None else unpacked(packed, self.content["examples"])
+
+    def measured(self, measure: str) -> tuple[Values, Flags] | None:
+        """(examples,): a measure, and of which examples it is; None where the run does not have it."""
+        kind, _, part = measure.partition("-")
+        every = np.ones(self.content["examples"], dtype=bool)
+        if measure == "f1":
+            packed = self.content["values"].get("f1")
+            return None if packed is None else (unpacked_bytes(packed).view(np.float16).astype(np.float64), every)
+        if kind == "selection":
+            flags, of = self.flags("reconstructor_selects" if part else "solver_selects"), self.flags("asked")
+        else:
+            flags, of = self.flags(kind), self.flags("known") if kind == "solution" else every
+        if flags is None or of is None:
+            return None
+        return flags.astype(np.float64), of & (self.sizes >= EDGES.index(2)) if part == "several" else of
+
+    def figure(self, measure: str) -> float | None:
+        """The mean of a measure, as a share; None where the run does not have it."""
+        found = self.measured(measure)
+        return None if found is None or not found[1].any() else float(found[0][found[1]].mean())
+
+    def write(self) -> None:
+        """Write the file, whole or not at all."""
+        write_json(self.path, {"format": FORMAT, **self.content})
+
+
+def _agree(before: Any, now: Any) -> bool:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        return all(key in now and _agree(value, now[key]) for key, value in before.items())
+    return bool(before == now)
+
+
+def read_result(path: Path) -> Result:
+    """The result of a file."""
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        raise BonafideError(
+            f"{path} is a result in format {content.get('format')!r}; this version reads {FORMAT}. Run its row again."
+        )
+    wanted = {"settings", "seed", "data", "examples", "ids", "flags", "values", "sizes", "figures", "seconds"}
+    if missing := wanted - set(content):
+        raise BonafideError(
+            f"{path} is damaged: it lacks {', '.join(sorted(missing))}. Delete it and run its row again."
+        )
+    return Result(path, content)
+
+
+def hash_of(ids: Iterable[str]) -> str:
+    """Of the examples' ids, in order."""
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()
+
+
+def packed(flags: Sequence[bool] | Flags) -> str:
+    """Flags as bits in base64."""
+    return base64.b64encode(np.packbits(np.asarray(flags, dtype=bool)).tobytes()).decode()
+
+
+def unpacked(text: str, count: int) -> Flags:
+    """Back again."""
+    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    return np.unpackbits(bits, count=count).astype(bool)
+
+
+def packed_bytes(values: npt.NDArray[Any]) -> str:
+    """Small numbers, compressed, in base64."""
+    return base64.b64encode(zlib.compress(values.tobytes(), 9)).decode()
+
+
+def unpacked_bytes(text: str) -> npt.NDArray[np.uint8]:
+    """Back again, as bytes."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+
+
+def buckets(sizes: Iterable[float]) -> npt.NDArray[np.uint8]:
+    """(examples,): which of the buckets of :data:`EDGES` each size is in."""
+    return (np.searchsorted(EDGES, list(sizes), side="right") - 1).astype(np.uint8)

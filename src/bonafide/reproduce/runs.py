@@ -1,0 +1,243 @@
+"""Fill a table: what is missing is trained and judged, several runs side by side, until all is there or time is up.
+
+results/
+  rows/                  one small file a run; those of other machines can be copied here
+  sql-hard.md .html      the table; sql-hard-*.svg its plots
+  work/solutions/        the solution sets, searched once for all rows of a language
+  work/runs/             the runs: to go on with, to look at; not needed for the table
+  work/logs/             what each run said
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bonafide.errors import BonafideError
+from bonafide.files import content_hash, made_folder, write_json
+from bonafide.learn.learnable import Learnable, learnable
+from bonafide.learn.recipe import Recipe
+from bonafide.report.subset import write_subset
+from bonafide.reproduce.one_run import STOPPED
+from bonafide.reproduce.results import Result, comparable, read_result, result_name
+from bonafide.reproduce.tables import Row, Table
+
+HUB_BART = "facebook/bart-base"
+_TAIL = 12
+_GRACE = 30.0
+_EXAMPLES_A_WORKER = 2000
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for on the command line, beside the table."""
+
+    out: Path
+    data: Path | None = None
+    seeds: int | None = None
+    rows: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    bart: str = HUB_BART
+
+    @property
+    def folder(self) -> Path:
+        """Where results are."""
+        return self.out / "rows"
+
+    @property
+    def work(self) -> Path:
+        """What is not needed for the table."""
+        return self.out / "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is missing."""
+
+    row: Row
+    seed: int
+    name: str
+    content: dict[str, Any]
+
+
+@dataclass
+class Filled:
+    """What came of it: runs that are done, that failed (with what they said last), and that are still to do."""
+
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+
+def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
+    """By row, the results that there are, in the order of their seeds; all must be of the same data."""
+    found: dict[str, list[Result]] = {}
+    for row in table.rows:
+        settings = comparable(row.settings(table.common, asked.overrides, asked.bart), table.curve)
+        stem = result_name(row.recipe, settings, 0).removesuffix("0.json")
+        listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
+        found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
+    everything = [each for listed in found.values() for each in listed]
+    for each in everything:
+        if (each.data, each.content["ids"]) != (everything[0].data, everything[0].content["ids"]):
+            raise BonafideError(
+                f"{each.path} was made on other data than {everything[0].path}: one table is of one train and one dev "
+                "split. Move one of them away, or name another folder with --out."
+            )
+    return found
+
+
+def missing(table: Table, asked: Asked) -> list[tuple[Row, int]]:
+    """What is wanted and not there: the first seed of every row, then the second."""
+    rows = [table.row(name) for name in asked.rows] if asked.rows else list(table.rows)
+    there = {(name, each.seed) for name, listed in results_of(table, asked).items() for each in listed}
+    wanted = [(row, seed) for row in rows for seed in range(asked.seeds or row.seeds)]
+    return sorted((each for each in wanted if (each[0].name, each[1]) not in there), key=lambda each: each[1])
+
+
+def fill(
+    table: Table,
+    asked: Asked,
+    together: int = 1,
+    minutes: float | None = None,
+    report: Report = lambda text: None,
+) -> Filled:
+    """Run what is missing, ``together`` runs at a time, for at most so many minutes."""
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    jobs = planned(table, asked, together, report)
+    return _run(jobs, asked.work / "logs", together, until, report)
+
+
+def planned(table: Table, asked: Asked, together: int = 1, report: Report = lambda text: None) -> list[Job]:
+    """The runs that are missing, their solutions searched."""
+    wanted = missing(table, asked)
+    if not wanted:
+        return []
+    if asked.data is None:
+        raise BonafideError(f"{len(wanted)} runs of {table.name} are missing: say where its data is with --data DIR.")
+    stores = _Stores(asked.data, asked.work / "solutions", report)
+    return [_job(table, row, seed, asked, stores, together) for row, seed in wanted]
+
+
+def _job(table: Table, row: Row, seed: int, asked: Asked, stores: _Stores, together: int) -> Job:
+    recipe = row.settings(table.common, asked.overrides, asked.bart)
+    settings = comparable(recipe, table.curve)
+    name = result_name(row.recipe, settings, seed)
+    train, dev = stores.of(recipe)
+    data = replace(recipe.data, root=str(stores.root), solutions=str(train), largest=1.0)
+    recipe = replace(recipe, data=data, train=replace(recipe.train, seed=seed))
+    stem = name.removesuffix(".json")
+    content = {
+        "name": f"{row.label}, seed {seed}",
+        "recipe_name": row.recipe,
+        "recipe": recipe.to_json(),
+        "settings": settings,
+        "seed": seed,
+        "data": stores.hashes,
+        "dev_solutions": str(dev),
+        "curve": table.curve,
+        "run": str((asked.work / "runs" / stem).resolve()),
+        "result": str((asked.folder / name).resolve()),
+        "side_by_side": together,
+    }
+    return Job(row, seed, stem, content)
+
+
+class _Stores:
+    """The solution sets of train and dev, searched once for each language; of the hardest examples, a store beside."""
+
+    def __init__(self, data: Path, folder: Path, report: Report) -> None:
+        self.root, self._folder, self._report = data.resolve(), folder.resolve(), report
+        for split in ("train", "dev"):
+            if not (data / split / "examples.jsonl").exists():
+                raise BonafideError(
+                    f"--data {data} must hold train/ and dev/ with examples.jsonl, as import writes them."
+                )
+        self.hashes = {split: content_hash(data / split / "examples.jsonl") for split in ("train", "dev")}
+
+    def of(self, recipe: Recipe) -> tuple[Path, Path]:
+        """The stores that a recipe trains on and is judged with."""
+        task = learnable(recipe.data.task)
+        train = self._searched(task, recipe, "train")
+        if recipe.data.largest < 1:
+            hard = train.with_name(f"{train.name}-{recipe.data.largest:g}")
+            if not hard.exists():
+                write_subset(train, hard, recipe.data.largest)
+            train = hard
+        return train, self._searched(task, recipe, "dev")
+
+    def _searched(self, task: Learnable, recipe: Recipe, split: str) -> Path:
+        language = json.dumps([asdict(recipe.language), self.hashes[split]], sort_keys=True)
+        out = self._folder / f"{task.name}-{split}-{hashlib.sha256(language.encode()).hexdigest()[:8]}"
+        if not (out / "manifest.json").exists():
+            file = task.open_split(self.root / split).file
+            self._report(f"Searching the solutions of {file.count:,} {split} questions.")
+            cores = len(os.sched_getaffinity(0))
+            workers = max(1, min(cores, file.count // _EXAMPLES_A_WORKER))
+            task.search(replace(recipe, data=replace(recipe.data, workers=workers)), file, out, None, None)
+        return out
+
+
+def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, report: Report) -> Filled:
+    filled, waiting = Filled(), list(jobs)
+    running: dict[str, tuple[Job, subprocess.Popen[bytes], float]] = {}
+    threads = max(1, len(os.sched_getaffinity(0)) // together)
+    environment = {"OMP_NUM_THREADS": str(threads), **os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    try:
+        while (waiting or running) and (until is None or time.monotonic() < until):
+            while waiting and len(running) < together:
+                job = waiting.pop(0)
+                running[job.name] = job, _started(job, logs, environment), time.monotonic()
+                report(f"{job.content['name']}: started.")
+            for name, (job, process, began) in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[name]
+                if process.returncode == 0:
+                    filled.done.append(name)
+                    report(f"{job.content['name']}: done after {time.monotonic() - began:,.0f} s.")
+                elif process.returncode == STOPPED:
+                    filled.left.append(name)
+                else:
+                    filled.failed[name] = _tail(logs / f"{name}.log", process.returncode)
+                    report(f"{job.content['name']}: failed. {filled.failed[name].splitlines()[-1]}")
+            time.sleep(0.1)
+    finally:
+        _end([process for _, process, _ in running.values()])
+    for name, (_, process, _) in running.items():  # stopped; unless it was about to end anyway
+        (filled.done if process.returncode == 0 else filled.left).append(name)
+    filled.left += [job.name for job in waiting]
+    return filled
+
+
+def _started(job: Job, logs: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    path = logs / f"{job.name}.json"
+    write_json(path, job.content)
+    with made_folder(logs), (logs / f"{job.name}.log").open("wb") as log:
+        command = [sys.executable, "-m", "bonafide.reproduce.one_run", str(path)]
+        return subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _tail(log: Path, status: int) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return "\n".join([f"(exit status {status}; work/logs/{log.name})", *lines[-_TAIL:]])

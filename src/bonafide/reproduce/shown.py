@@ -1,0 +1,286 @@
+"""A table for people: Markdown, a page, plots, and the list of all tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from bonafide.files import write_whole
+from bonafide.report.charts import grouped_bars, line_chart
+from bonafide.report.compare_page import write_report
+from bonafide.report.statistics import wilson
+from bonafide.report.tabled import Tabled, p_value, percent, points
+from bonafide.reproduce.compared import Results, best_baseline, by_seed, difference, mean, verdict
+from bonafide.reproduce.plots import row_bars, write_svg
+from bonafide.reproduce.results import EDGES, Result
+from bonafide.reproduce.runs import HUB_BART, Asked, Filled, results_of
+from bonafide.reproduce.tables import MEASURES, Row, Table, elsewhere, tables
+
+OVERVIEW, BARS = "Means over seeds", "Bars"
+_IN_A_CHART = 4
+
+
+def listed(asked: Asked) -> list[Tabled]:
+    """Every table with its rows and which results there are, and what other commands make."""
+    made = []
+    for table in tables().values():
+        there = results_of(table, asked)
+        rows = [[row.name, row.label, _recipe(row), f"{len(there[row.name])} of {row.seeds}"] for row in table.rows]
+        note = f"Paper: {table.paper}. Data: {table.data}. All rows: {' '.join(table.common)}."
+        if table.checks:
+            note += f" Bars: {'; '.join(verdict(table, there, check).bar for check in table.checks)}."
+        head = ["row", "method", "recipe", "results"]
+        made.append(Tabled(f"{table.name}: {table.title}", note, head, rows, ("method", "recipe")))
+    rows = [[what, by] for what, by in elsewhere()]
+    return [*made, Tabled("By other commands", "", ["in the paper", "command"], rows, ("command",))]
+
+
+def tabled(table: Table, results: Results) -> list[Tabled]:
+    """What a table says: an overview, each measure with its tests, the curve, the breakdown, the bars, the runs."""
+    rows = [row for row in table.rows if results[row.name]]
+    made = [_overview(table, rows, results)]
+    made += [_measure(table, rows, results, measure) for measure in _measures(table, rows, results)]
+    if any(each.content["curve"] for row in rows for each in results[row.name]):
+        made.append(_curve_table(rows, results))
+    if rows:
+        made.append(_breakdown_table(table, rows, results))
+    if table.checks:
+        found = [verdict(table, results, check) for check in table.checks]
+        body = [[each.bar, each.found, {"open": "not yet"}.get(each.state, each.state)] for each in found]
+        note = "Of two tests, p is the larger one's. Ratios are to the other row's mean."
+        made.append(Tabled(BARS, note, ["bar", "found", ""], body, ("found", "")))
+    made.append(_runs(rows, results))
+    return made
+
+
+def write_table(table: Table, asked: Asked, filled: Filled | None = None) -> list[Tabled]:
+    """Write ``NAME.md``, ``NAME.html`` and the plots from the results that there are; returns what they say."""
+    results = results_of(table, asked)
+    made, about = tabled(table, results), described(table, results, asked)
+    plots = _plots(table, results)
+    for name, figure in plots.items():
+        write_svg(asked.out / f"{table.name}-{name}.svg", figure)
+    lines = [f"## {table.title}", "", about, ""]
+    lines += [f"![{name}]({table.name}-{name}.svg)\n" for name in plots]
+    failures = [f"### Failed: {name}\n\n```text\n{said}\n```\n" for name, said in (filled or Filled()).failed.items()]
+    with write_whole(asked.out / f"{table.name}.md") as stream:
+        stream.write("\n".join([*lines, *(each.markdown() for each in made), *failures]).encode())
+    body = "".join(each.html() for each in made)
+    write_report(asked.out / f"{table.name}.html", table.title, about, body, list(plots.values()))
+    return made
+
+
+def described(table: Table, results: Results, asked: Asked) -> str:
+    """What was run, on what, and by which command, in a few sentences."""
+    everything = [each for listed in results.values() for each in listed]
+    command = ["bonafide", "reproduce", table.name, "--data", "DIR", "--out", "results"]
+    command += [part for each in asked.overrides for part in ("--set", each)]
+    if asked.bart != HUB_BART:
+        command += ["--bart", Path(asked.bart).name]
+    said = f"Paper: {table.paper}. Data: {table.data}. Made by: {shlex.join(command)}. "
+    if not everything:
+        return said + "There are no results yet."
+    first = everything[0]
+    return said + (
+        f"{first.content['examples']:,} dev questions (train examples {first.data['train'][:12]}…, dev examples "
+        f"{first.data['dev'][:12]}…); {len(everything)} runs. Intervals are at 95 %, differences in points."
+    )
+
+
+def _measures(table: Table, rows: Sequence[Row], results: Results) -> list[str]:
+    return [each for each in table.measures if any(by_seed(results[row.name], each) for row in rows)]
+
+
+def _overview(table: Table, rows: Sequence[Row], results: Results) -> Tabled:
+    measures = _measures(table, rows, results)
+    body = []
+    for row in rows:
+        paper, line = dict(row.paper), [row.label, str(len(results[row.name]))]
+        for measure in measures:
+            figure = mean(results[row.name], measure)
+            shown = "–" if figure is None else percent(figure)
+            line.append(f"{shown} (paper {paper[measure]:g})" if measure in paper else shown)
+        body.append(line)
+    return Tabled(OVERVIEW, "", ["method", "seeds", *(MEASURES[each] for each in measures)], body)
+
+
+def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) -> Tabled:
+    base = best_baseline(table, results, measure)
+    body = []
+    for row in rows:
+        figures = by_seed(results[row.name], measure)
+        if not figures:
+            continue
+        average, of = float(np.mean(list(figures.values()))), _count(results[row.name][0], measure)
+        line = [row.label, percent(average, wilson(average * of, of)), percent(min(figures.values()))]
+        line.append(", ".join(f"{100 * figure:.1f}" for figure in figures.values()))
+        found = None if base in (None, row.name) else difference(results[str(base)], results[row.name], measure)
+        if found is None:
+            line += ["–", "–", "–"]
+        else:
+            seeds = found.over_seeds
+            line += [points(found.difference, found.interval), p_value(None if seeds is None else seeds.p)]
+            line.append(p_value(found.over_examples))
+        body.append(line)
+    head = ["method", "mean", "worst seed", "each seed"]
+    note = "The interval of a mean is Wilson's, each example counted once."
+    if base is None:
+        return Tabled(_title(measure), note, head, [line[: len(head)] for line in body])
+    against = table.row(base).label
+    note += (
+        f" Differences are to {against}, the best baseline by this measure, with a bootstrap interval over examples; p "
+        "is by the paired t-test over the seeds that both have, and by the permutation test over examples."
+    )
+    head += [f"against {against}", "p (seeds)", "p (examples)"]
+    return Tabled(_title(measure), note, head, body)
+
+
+def _title(measure: str) -> str:
+    return MEASURES[measure][0].upper() + MEASURES[measure][1:]
+
+
+def _count(result: Result, measure: str) -> int:
+    found = result.measured(measure)
+    return 0 if found is None else int(found[1].sum())
+
+
+def _curves(rows: Sequence[Row], results: Results, figure: str) -> dict[str, list[tuple[float, float]]]:
+    """By row, (epoch, mean over the seeds) of a figure of the selection task."""
+    lines = {}
+    for row in rows:
+        points_of: dict[float, list[float]] = {}
+        for result in results[row.name]:
+            for point in result.content["curve"]:
+                if figure in point:
+                    value = point[figure]["share"] if isinstance(point[figure], dict) else point[figure]
+                    points_of.setdefault(round(point["epoch"], 2), []).append(float(value))
+        if points_of:
+            lines[row.label] = [(epoch, float(np.mean(values))) for epoch, values in sorted(points_of.items())]
+    return lines
+
+
+def _curve_table(rows: Sequence[Row], results: Results) -> Tabled:
+    solver, sure = _curves(rows, results, "solver"), _curves(rows, results, "confidence")
+    epochs = sorted({epoch for line in solver.values() for epoch, _ in line})
+    body = []
+    for row in rows:
+        if row.label not in solver:
+            continue
+        found, likely = dict(solver[row.label]), dict(sure[row.label])
+        body.append([row.label, *(percent(found[each]) if each in found else "–" for each in epochs)])
+        body.append(
+            [f"{row.label}: confidence", *(f"{likely[each]:.2f}" if each in likely else "–" for each in epochs)]
+        )
+        if row.paper_curve:
+            paper = dict(row.paper_curve)
+            body.append([f"{row.label}: in the paper", *(f"{paper[e]:g} %" if e in paper else "–" for e in epochs)])
+    note = "Gold among at most ten candidates; confidence is the mean log-likelihood of the solution that is selected."
+    return Tabled("Selection after so many epochs", note, ["method", *(f"{each:g}" for each in epochs)], body)
+
+
+def _breakdown(table: Table, rows: Sequence[Row], results: Results) -> dict[str, dict[str, tuple[float, int]]]:
+    """By row and size of the solution set: the share that is right, mean over seeds, and of how many examples."""
+    measure = _broken_down(table, rows, results)
+    found: dict[str, dict[str, tuple[float, int]]] = {}
+    for row in rows:
+        runs = [(each, each.measured(measure)) for each in results[row.name]]
+        known = [(each, pair) for each, pair in runs if pair is not None]
+        groups = {}
+        for bucket, label in enumerate(_bucket_names()):
+            parts = [pair[0][pair[1] & (each.sizes == bucket)] for each, pair in known]
+            if all(map(len, parts)) and parts:
+                groups[label] = float(np.mean([part.mean() for part in parts])), len(parts[0])
+        found[row.label] = groups
+    return found
+
+
+def _broken_down(table: Table, rows: Sequence[Row], results: Results) -> str:
+    return next((each for each in _measures(table, rows, results) if each in ("solution", "answer")), "selection")
+
+
+def _breakdown_table(table: Table, rows: Sequence[Row], results: Results) -> Tabled:
+    found = _breakdown(table, rows, results)
+    labels = [label for label in _bucket_names() if any(label in group for group in found.values())]
+    counts = {label: next(group[label][1] for group in found.values() if label in group) for label in labels}
+    body = [
+        [row.label, *(percent(found[row.label][label][0]) if label in found[row.label] else "–" for label in labels)]
+        for row in rows
+    ]
+    title = f"{_title(_broken_down(table, rows, results))} by size of the dev question's solution set"
+    return Tabled(title, "", ["method", *(f"{label} ({counts[label]:,})" for label in labels)], body)
+
+
+def _bucket_names() -> list[str]:
+    names = [str(low) if high == low + 1 else f"{low:,}–{high - 1:,}" for low, high in pairwise(EDGES)]
+    return [*names, f"{EDGES[-1]:,}+"]
+
+
+def _runs(rows: Sequence[Row], results: Results) -> Tabled:
+    body = []
+    for row in rows:
+        runs = [each.content for each in results[row.name]]
+        times = [each["seconds"]["training"] for each in runs if not each["seconds"]["resumed"]]
+        where = {each["environment"]["gpu"] or f"{each['environment']['cpus']} CPU cores" for each in runs}
+        versions = {
+            f"bonafide {each['environment']['bonafide']} ({each['environment']['git'] or 'no git'}), "
+            f"torch {each['environment']['torch']}"
+            for each in runs
+        }
+        body.append(
+            [
+                row.label,
+                f"{runs[0]['trained_on']['used']:,}",
+                f"{np.mean(times):,.0f} ({min(times):,.0f}–{max(times):,.0f})" if times else "–",
+                ", ".join(sorted({str(each["seconds"]["side_by_side"]) for each in runs})),
+                "; ".join(sorted(where)),
+                "; ".join(sorted(versions)),
+            ]
+        )
+    head = ["method", "trained on", "seconds of training", "side by side", "hardware", "versions"]
+    note = "Seconds: mean (least–most) of the runs that were not interrupted, with the others on the same device."
+    return Tabled("Runs", note, head, body, ("hardware", "versions"))
+
+
+def _plots(table: Table, results: Results) -> dict[str, str]:
+    rows = [row for row in table.rows if results[row.name]]
+    plots = {}
+    for measure in _measures(table, rows, results):
+        shares = {row.label: list(by_seed(results[row.name], measure).values()) for row in rows}
+        plots[measure] = row_bars(_title(measure), {name: each for name, each in shares.items() if each})
+    chosen = _charted(table, rows, results)
+    if chosen:
+        title = f"{_title(_broken_down(table, rows, results))} by size of the solution set"
+        plots["by-size"] = grouped_bars(title, _bars(_breakdown(table, chosen, results)))
+    if any(each.content["curve"] for row in rows for each in results[row.name]):
+        plots["curve"] = line_chart("Gold selected from at most ten", _curves(rows, results, "solver"))
+        sure = _curves(rows, results, "confidence")
+        likely = {name: [(epoch, float(np.exp(value))) for epoch, value in line] for name, line in sure.items()}
+        title = "Confidence: geometric mean of the probability of the selected solution"
+        plots["confidence"] = line_chart(title, likely)
+    return plots
+
+
+def _charted(table: Table, rows: Sequence[Row], results: Results) -> list[Row]:
+    """The best baseline, what is ours, and the ceiling: as many as a chart has colours."""
+    base = best_baseline(table, results, _broken_down(table, rows, results))
+    return [row for row in rows if row.name == base or row.role in ("ours", "gold")][:_IN_A_CHART]
+
+
+def _bars(
+    groups: Mapping[str, Mapping[str, tuple[float, int]]],
+) -> dict[str, dict[str, tuple[float, float, float]]]:
+    made = {}
+    for name, group in groups.items():
+        intervals = {label: wilson(share * of, of) for label, (share, of) in group.items()}
+        made[name] = {
+            label: (share, intervals[label].low, intervals[label].high) for label, (share, _) in group.items()
+        }
+    return made
+
+
+def _recipe(row: Row) -> str:
+    return " ".join([row.recipe, *row.set])

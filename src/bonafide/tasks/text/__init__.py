@@ -1,0 +1,1 @@
+"""The text task: bring your own candidates, programs or rationales, as text."""

@@ -1,0 +1,100 @@
+"""The words of a text: when two candidates say the same, when two answers are the same, what was copied.
+
+A word is a number in digits with its separators, a run of letters, or any other single sign. Two texts are the same
+if their words are, upper and lower case aside: ``12+7`` and ``12 + 7`` are one candidate.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+COPIED_RUN = 4
+"""So many words in a row that stand in the question just so are copied; fewer happen to be the same."""
+COPIED_MARK = "…"
+
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s]|_")
+_NUMBER = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[+\-−]?\d+(?:\.\d+)?")
+_ANSWER = re.compile(r"(?:####|\banswer(?:\s+is|\s*[:=]))\s*(?P<answer>[^\n]+)", re.IGNORECASE)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order, upper and lower case made the same."""
+    return [found.casefold() for found in _WORD.findall(unicodedata.normalize("NFKC", text))]
+
+
+def normalised(text: str) -> str:
+    """What is the same for texts that say the same."""
+    return " ".join(words(text))
+
+
+def same_answer(one: Any, other: Any) -> bool:
+    """Whether two answers are the same: as numbers where both are (``1,200`` is 1200.0), else by their words."""
+    first, second = _number(one), _number(other)
+    if first is not None and second is not None:
+        return first == second
+    return normalised(str(one)) == normalised(str(other))
+
+
+def final_answer(text: str) -> str:
+    """The answer that a rationale or a program states.
+
+    What follows the last ``####``, ``answer:`` or ``answer is``; else what follows the last ``=``; else the last number
+    of the last line, or the line itself.
+    """
+    stated = list(_ANSWER.finditer(text))
+    if stated:
+        return stated[-1]["answer"].strip().rstrip(".;").strip()
+    found = (text.rpartition("=")[2].strip() if "=" in text else "") or (text.strip().splitlines() or [""])[-1]
+    numbers = _NUMBER.findall(found)
+    return numbers[-1] if numbers else found.strip().rstrip(".;").strip()
+
+
+def copied_words(text: str, question: str, run: int = COPIED_RUN) -> list[bool]:
+    """For each word of the text, whether it stands in a run of at least ``run`` words of the question."""
+    said, asked = words(text), words(question)
+    marked = [False] * len(said)
+    if run < 1:
+        return marked
+    known = {tuple(asked[start : start + run]) for start in range(len(asked) - run + 1)}
+    for start in range(len(said) - run + 1):
+        if tuple(said[start : start + run]) in known:
+            marked[start : start + run] = [True] * run
+    return marked
+
+
+def copy_rate(text: str, question: str, run: int = COPIED_RUN) -> float:
+    """The share of a text's words that are copied from the question."""
+    marked = copied_words(text, question, run)
+    return sum(marked) / max(1, len(marked))
+
+
+def without_copies(text: str, question: str, run: int = COPIED_RUN) -> str:
+    """The text with each copied run replaced by one mark, so that nothing is explained by repeating the question."""
+    marked = copied_words(text, question, run)
+    if not any(marked):
+        return text
+    plain = unicodedata.normalize("NFKC", text)
+    pieces: list[str] = []
+    position, inside = 0, False
+    for found, copied in zip(_WORD.finditer(plain), marked, strict=True):
+        if copied and not inside:
+            pieces += [plain[position : found.start()], COPIED_MARK]
+        if copied:
+            position = found.end()
+        inside = copied
+    return "".join([*pieces, plain[position:]])
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Decimal(str(value))
+    text = str(value).strip().replace("−", "-")
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        return None

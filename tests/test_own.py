@@ -1,0 +1,246 @@
+"""Your own tables and pairs to a model: what is read, what is refused, what is said, and that it can go on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bonafide.cli import app
+from bonafide.errors import BonafideError, InvalidFileError
+from bonafide.learn.saved import load
+from bonafide.own.pairs import read_pairs
+from bonafide.own.training import _folds, learn, prepare
+from bonafide.own.unsolved import why_unsolved
+from bonafide.synth.shop import make_shop, write_shop
+from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.query import execute, parse_query, same_answer
+from bonafide.tasks.sql.search import count
+from bonafide.tasks.sql.sources import open_tables
+from command_line import contents, write_lines
+
+TYPED = Language(aggregates="typed")
+TINY = [
+    "table-scratch-mimax", "--set", "train.epochs=2", "--set", "solver.width=16", "--set", "solver.layers=1",
+    "--set", "reconstructor.width=16", "--folds", "2",
+]  # fmt: skip
+
+
+@pytest.fixture
+def shop(tmp_path):
+    write_shop(tmp_path, pairs=40)
+    return tmp_path
+
+
+@pytest.fixture
+def source(shop):
+    return open_tables(None, [shop / "orders.csv"])
+
+
+def pairs(shop: Path, *objects, source=None):
+    return read_pairs(
+        write_lines(shop / "mine.jsonl", objects), source or open_tables(None, [shop / "orders.csv"]), TYPED
+    )
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 10_000))
+def test_every_answer_of_the_shop_is_what_its_query_returns(seed):
+    table, made = make_shop(seed, pairs=60)
+    assert len({pair.question for pair in made}) == 60
+    for pair in made:
+        query = parse_query(pair.query, table)
+        assert same_answer(execute(query, table), pair.answer)
+        assert count(pair.question, pair.answer, table, TYPED)
+
+
+def test_the_shop_is_the_same_for_the_same_seed(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_shop(tmp_path / name, seed, pairs=20)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(tmp_path / "a").keys() == contents(tmp_path / "c").keys()
+    assert contents(tmp_path / "a") != contents(tmp_path / "c")
+
+
+def test_ids_and_tables_may_be_left_out_and_lists_and_single_answers_are_read(shop):
+    read = pairs(
+        shop,
+        {"question": "who placed order 1001?", "answer": "Ben Roy"},
+        {"question": "what does order 1001 contain?", "answers": ["shelf"], "id": "mine", "table": "orders.csv"},
+    ).examples
+    assert [(each.id, each.context, each.values) for each in read] == [
+        ("q1", "orders", ("Ben Roy",)),
+        ("mine", "orders", ("shelf",)),
+    ]
+
+
+def test_a_text_that_is_a_number_is_read_as_one_unless_a_cell_is_that_text(shop):
+    read = pairs(shop, {"question": "what did order 1001 cost?", "answer": "$ 779"}, {"question": "a?", "answer": "x7"})
+    assert [each.values for each in read.examples] == [(779.0,), ("x7",)]
+    assert list(read.notes.values()) == [1]
+    (shop / "codes.csv").write_text("Code,Name\n007,Ada\n0x8,Ben\n")
+    codes = open_tables(None, [shop / "codes.csv"], {"Code": "text"})
+    assert pairs(shop, {"question": "code of Ada?", "answer": "007"}, source=codes).examples[0].values == ("007",)
+
+
+def test_a_list_in_another_order_than_the_rows_is_put_in_order(shop):
+    (shop / "cities.csv").write_text("City,Land\nOslo,Norway\nRiga,Latvia\nBergen,Norway\n")
+    cities = open_tables(None, [shop / "cities.csv"])
+    read = pairs(shop, {"question": "cities of Norway?", "answer": ["Bergen", "Oslo"]}, source=cities)
+    assert read.examples[0].values == ("Oslo", "Bergen")
+    assert list(read.notes.values()) == [1]
+
+
+def test_a_repeated_pair_is_left_out_and_a_contradiction_is_refused(shop):
+    once = {"question": "who placed order 1001?", "answer": "Ben Roy"}
+    read = pairs(shop, once, {**once, "question": "Who  placed order 1001?"})
+    assert (len(read.examples), list(read.notes.values())) == (1, [1])
+    with pytest.raises(BonafideError, match="the answer of line 1, where the same question stands"):
+        pairs(shop, once, {**once, "answer": "Ada Lund"})
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "expected"),
+    [
+        ("[1]", "(line)", "one JSON object"),
+        ("{", "(line)", "one JSON object"),
+        ({"question": "", "answer": 1}, "question", "a text that is not empty"),
+        ({"question": "who?"}, "answer", "either an answer or a list of answers"),
+        ({"question": "who?", "answer": 1, "answers": [1]}, "answer", "either an answer or a list of answers"),
+        ({"question": "who?", "answer": True}, "answer", "a text, a number, or a list of them"),
+        ({"question": "who?", "answer": []}, "answer", "at least one value"),
+        ({"question": "who?", "answer": 1, "table": "stock"}, "table", "one of orders"),
+        ({"question": "who?", "answer": 1, "id": 7}, "id", "a text that is not empty, or no id"),
+    ],
+)
+def test_a_wrong_line_is_refused(shop, line, field, expected):
+    with pytest.raises(InvalidFileError) as refusal:
+        pairs(shop, {"question": "who placed order 1001?", "answer": "Ben Roy"}, line)
+    (problem,) = refusal.value.problems
+    assert (problem.line, problem.field, problem.expected) == (2, field, expected)
+
+
+def test_several_tables_need_a_name_on_each_line(shop):
+    (shop / "stock.csv").write_text("Product,Pieces\nlamp,4\n")
+    both = open_tables(None, [shop / "orders.csv", shop / "stock.csv"])
+    read = pairs(shop, {"question": "pieces of lamp?", "answer": 4, "table": "stock"}, source=both)
+    assert read.examples[0].context == "stock"
+    with pytest.raises(BonafideError, match="expected one of orders, stock, found nothing"):
+        pairs(shop, {"question": "pieces of lamp?", "answer": 4}, source=both)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "why"),
+    [
+        ("who placed order 1001?", "Ben Ray", "no cell of the table is 'Ben Ray'; the nearest is 'ben roy'"),
+        ("who placed order 1001?", "a stranger called Zoe", "an answer is a cell, a list of cells"),
+        ("what did order 1001 cost?", "779 euros", "write a number as a number, without its unit"),
+        ("who placed orders 1001 and 1002?", ["Ben Roy", "Oslo"], "do not stand in one column"),
+        ("who placed order 1001?", ["Ben Roy", "Ben Roy", "Ada Lund"], "may have to be repeated"),
+        ("what is the mean total in May?", 479.37, "it may be rounded"),
+        ("how many?", 3.25, "the question names no cell"),
+        ("how many orders from Oslo in May?", 123456, "no query of at most 3 conditions"),
+    ],
+)
+def test_it_says_why_a_pair_has_no_solution(source, shop, question, answer, why):
+    table = source.tables["orders"]
+    if "rounded" in why:
+        conditions = [[4, 0, "May"]]
+        answer = round(execute(parse_query({"sel": 6, "agg": 5, "conds": conditions}, table), table)[0], 2)
+    (example,) = pairs(shop, {"question": question, "answer": answer}).examples
+    assert not count(example.question, example.values, table, TYPED)
+    assert why in why_unsolved(example, table, TYPED)
+
+
+def test_a_number_in_a_text_column_is_explained(tmp_path):
+    (tmp_path / "codes.csv").write_text("Code,Name\n70,Ada\n80,Ben\n")
+    codes = open_tables(None, [tmp_path / "codes.csv"], {"Code": "text"})
+    (example,) = pairs(tmp_path, {"question": "code of Ada?", "answer": 70}, source=codes).examples
+    assert "--type 'Code=real'" in why_unsolved(example, codes.tables["codes"], TYPED)
+
+
+@given(st.integers(2, 60), st.integers(2, 7))
+def test_folds_hold_every_pair_out_once(size, wanted):
+    examples = [f"q{number}" for number in range(size)]
+    parts = _folds(examples, wanted)
+    assert sorted(each for part in parts for each in part) == sorted(examples)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_many_pairs_are_held_out_once_only():
+    parts = _folds([f"q{number}" for number in range(2000)], None)
+    assert [len(part) for part in parts] == [667]
+
+
+@pytest.mark.slow
+def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    mislabelled = {"question": "who bought order 1001?", "answer": "Ben Ray"}
+    with (shop / "qa.jsonl").open("a") as stream:
+        stream.write(json.dumps(mislabelled) + "\n")
+    command = ["train", "--table", shop / "orders.csv", "--examples", shop / "qa.jsonl", "--out", shop / "run", *TINY]
+    train = [str(each) for each in command]
+    app(train, standalone_mode=False)
+    shown = capsys.readouterr()
+    assert "41 pairs on 1 table; 40 have a solution." in shown.err
+    assert "no cell of the table is 'Ben Ray'; the nearest is 'ben roy'" in shown.err
+    assert "of 41 answers held out in 2-fold cross-validation are right" in shown.out
+    held = [json.loads(line) for line in (shop / "run" / "held-out.jsonl").read_text().splitlines()]
+    assert sorted(each["id"] for each in held) == sorted(f"q{line}" for line in range(1, 42))
+    figures = json.loads((shop / "run" / "own.json").read_text())
+    assert (figures["right"], figures["held_out"]) == (sum(each["right"] for each in held), 41)
+    assert "the nearest is &#x27;ben roy&#x27;" in (shop / "run" / "report.html").read_text()
+
+    told = next(line for line in shown.out.splitlines() if line.startswith("Ask it: bonafide "))
+    app(shlex.split(told)[3:], standalone_mode=False)
+    assert "SELECT" in capsys.readouterr().out
+
+    with pytest.raises(BonafideError, match="already holds a run"):
+        app(train, standalone_mode=False)
+    shutil.rmtree(shop / "run" / "data" / "folds" / "2" / "run")
+    capsys.readouterr()
+    app([*train, "--resume"], standalone_mode=False)
+    assert capsys.readouterr().out == shown.out
+    assert [json.loads(line) for line in (shop / "run" / "held-out.jsonl").read_text().splitlines()] == held
+    write_lines(shop / "qa.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
+    with pytest.raises(BonafideError, match="other tables or pairs"):
+        app([*train, "--resume"], standalone_mode=False)
+
+
+def test_a_dev_file_takes_the_place_of_cross_validation(shop):
+    write_lines(shop / "dev.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
+    overrides = [each for each in TINY if "=" in each]
+    prepared = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "run", shop / "dev.jsonl",
+                       recipe="table-scratch-mimax", overrides=overrides)  # fmt: skip
+    held, figures = learn(prepared)
+    assert [each.question for each in held] == ["who placed order 1001?"]
+    assert (figures["folds"], figures["held_out"], figures["pairs"]) == (0, 1, 40)
+    assert not (shop / "run" / "data" / "folds").exists()
+    assert load(shop / "run").task.name == "sql"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "run"], "Name a recipe"),
+        (["--out", "run", "--table", "orders.csv"], "give both --table FILE and --examples FILE"),
+        (["--out", "run", "--examples", "qa.jsonl"], "give both --table FILE and --examples FILE"),
+        (["wikisql-hard-mimax", "--out", "run", "--folds", "3"], "go with --table and --examples"),
+        (["--out", "run", "--table", "none.csv", "--examples", "qa.jsonl"], "there is no such file"),
+        (["--out", "run", "--table", "orders.csv", "--examples", "empty.jsonl"], "holds no pairs"),
+        (["--out", "run", "--table", "orders.csv", "--examples", "few.jsonl"], "Only 1 of 1 pairs have a solution"),
+        (["--out", ".", "--table", "orders.csv", "--examples", "qa.jsonl"], "is not empty and holds no run"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(shop, monkeypatch, arguments, message):
+    monkeypatch.chdir(shop)
+    (shop / "empty.jsonl").write_text("\n")
+    write_lines(shop / "few.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
+    with pytest.raises(BonafideError, match=message):
+        app(["train", *arguments], standalone_mode=False)
+    assert not (shop / "run" / "model").exists()

@@ -1,0 +1,440 @@
+"""A table that grows run by run: what is killed goes on, what is there is kept, and the figures are the models' own."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bonafide.errors import BonafideError
+from bonafide.learn.checkpoint import checkpoints
+from bonafide.learn.recipe import read_recipe
+from bonafide.learn.saved import load
+from bonafide.learn.trainer import Progress
+from bonafide.report.runs import evaluate_run
+from bonafide.report.runs_discrete import evaluate_discrete
+from bonafide.report.runs_reading import evaluate_reading
+from bonafide.reproduce.compared import by_seed, difference, verdict
+from bonafide.reproduce.one_run import Watch, run_job
+from bonafide.reproduce.results import (
+    Result,
+    buckets,
+    comparable,
+    packed,
+    packed_bytes,
+    read_result,
+    result_name,
+    unpacked,
+    unpacked_bytes,
+)
+from bonafide.reproduce.runs import Asked, fill, missing, planned, results_of
+from bonafide.reproduce.shown import listed, tabled, write_table
+from bonafide.reproduce.tables import Check, Row, Table, table, tables
+from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.synth.reading import write_reading_benchmark
+from bonafide.synth.sql import write_benchmark
+from command_line import bonafide, contents
+
+torch.set_num_threads(1)
+TINY = (
+    "data.max_solutions=20", "solver.layers=1", "solver.width=32", "solver.heads=2", "solver.head_width=16",
+    "reconstructor.width=32", "reconstructor.heads=2", "train.epochs=4.0", "train.evaluate_every=2.0",
+    "train.batch=8", "train.checkpoint_every=4", "data.dev_examples=4",
+    "train.encoder_rate=1e-2", "train.head_rate=2e-2",
+)  # fmt: skip
+ROWS = ("hard-em", "mimax")
+DEADLINE = 300.0
+
+
+def write_data(folder: Path) -> Path:
+    """48 questions to learn from, 24 to be judged on."""
+    write_benchmark(folder / "train", 0, 4, 12, 0.5, "train", ("orders",), 2)
+    write_benchmark(folder / "dev", 0, 2, 12, 0.5, "dev", ("orders",), 2)
+    return folder
+
+
+def interrupt_once_it_has_a_checkpoint(out: Path, name: str, number: int) -> None:
+    """Wait until a run could go on, and send its process a signal."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        for run in (out / "work" / "runs").glob(name):
+            if checkpoints(run / "checkpoints"):
+                os.kill(_process_of(f"{run.name}.json"), number)
+                return
+        time.sleep(0.005)
+
+
+def _process_of(argument: str) -> int:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.endswith(b"/" + argument.encode()) for word in words) and b"bonafide.reproduce.one_run" in words:
+            return int(folder.name)
+    raise AssertionError(f"nothing works on {argument}")
+
+
+@pytest.mark.slow
+def test_a_table_whose_runs_are_killed_is_completed_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    data, out = write_data(tmp_path / "data"), tmp_path / "results"
+    wanted, asked = table("sql-synthetic"), Asked(out, data, 2, ROWS, TINY)
+    said: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        ends = [("wikisql-hard-mimax-*-0", signal.SIGKILL), ("wikisql-hard-hard-em-*-0", signal.SIGTERM)]
+        sent = [pool.submit(interrupt_once_it_has_a_checkpoint, out, *each) for each in ends]
+        filled = fill(wanted, asked, together=2, report=said.append)
+    assert [each.result() for each in sent] == [None, None]
+    assert [name.rpartition("-")[2] for name in filled.done] == ["1", "1"]
+    assert ["mimax" in name for name in filled.failed] == [True]
+    assert "exit status -9" in next(iter(filled.failed.values()))
+    assert any(each.startswith("MIMAX (the paper's), seed 0: failed.") for each in said)
+    assert ["hard-em" in name for name in filled.left] == [True]
+    assert [(row.name, seed) for row, seed in missing(wanted, asked)] == [("hard-em", 0), ("mimax", 0)]
+    kept = contents(out / "rows")
+    named = ["--data", data, "--out", out, "--seeds", "2", "--rows", ",".join(ROWS), "--jobs", "2"]
+    done = bonafide("reproduce", "sql-synthetic", *named, *(part for each in TINY for part in ("--set", each)))
+    assert done.code == 0, done.stderr
+    assert "Means over seeds" in done.stdout
+    assert contents(out / "rows").items() >= kept.items()
+    assert not missing(wanted, asked)
+    found = results_of(wanted, asked)
+    assert [each.content["seconds"]["resumed"] for each in (*found["hard-em"], *found["mimax"])] == [True, False] * 2
+    _figures_are_those_of_the_models(found, data, out)
+    _an_interrupted_run_is_as_one_that_was_not(found["mimax"][0], out, tmp_path)
+    _the_page_has_the_figures(found, out)
+
+
+def _figures_are_those_of_the_models(found: dict[str, list[Result]], data: Path, out: Path) -> None:
+    """By an evaluation of the saved models that knows nothing of results."""
+    for name in ROWS:
+        for result in found[name]:
+            run = out / "work" / "runs" / result.path.stem
+            assert not (run / "checkpoints").exists()
+            judged = evaluate_run(run, data / "dev" / "examples.jsonl", gold=data / "dev" / "gold.jsonl")
+            right = [each.execution for each in judged.outcomes]
+            genuine = [bool(each.logical_form) for each in judged.outcomes]
+            assert result.flags("answer").tolist() == right
+            assert result.flags("solution").tolist() == genuine
+            assert result.figure("answer") == pytest.approx(np.mean(right))
+            assert result.figure("solution") == judged.figures["logical_form"]["share"]
+            assert result.content["figures"]["slots"]["aggregate"] == judged.figures["slots"]["aggregate"]["share"]
+            curve = result.content["curve"]
+            assert [point["epoch"] for point in curve] == [2, 4]
+            assert curve[-1]["solver"] == result.content["figures"]["selection"]["solver"]
+            assert result.figure("selection") == curve[-1]["solver"]["share"]
+    assert any(result.figure("answer") for name in ROWS for result in found[name]), "nothing was learned: look closer"
+
+
+def _an_interrupted_run_is_as_one_that_was_not(killed: Result, out: Path, folder: Path) -> None:
+    """The same job, not interrupted and without the selection task on the way: the same weights, the same figures."""
+    job = json.loads((out / "work" / "logs" / killed.path.name).read_text())
+    run_job({**job, "curve": False, "run": str(folder / "whole"), "result": str(folder / "whole.json")})
+    whole = read_result(folder / "whole.json").content
+    assert (whole["flags"], whole["figures"]) == (killed.content["flags"], killed.content["figures"])
+    for name in ("solver.safetensors", "reconstructor.safetensors"):
+        trained = out / "work" / "runs" / killed.path.stem / "model" / name
+        assert (folder / "whole" / "model" / name).read_bytes() == trained.read_bytes()
+
+
+def _the_page_has_the_figures(found: dict[str, list[Result]], out: Path) -> None:
+    page = (out / "sql-synthetic.md").read_text()
+    for name in ROWS:
+        seeds = by_seed(found[name], "solution")
+        label = table("sql-synthetic").row(name).label
+        lines = page.partition("### Right solution\n")[2].splitlines()
+        row = next(line for line in lines if line.startswith(f"| {label} |"))
+        assert f"| {', '.join(f'{100 * each:.1f}' for each in seeds.values())} |" in row
+        assert f"| {100 * np.mean(list(seeds.values())):.1f} % " in row
+        assert f"| {100 * min(seeds.values()):.1f} % |" in row
+    assert "### Selection after so many epochs" in page
+    assert "(so far; MIMAX (the paper's): 2 of 3 seeds)" in page
+    for chart in ("solution", "answer", "selection", "by-size", "curve", "confidence"):
+        assert f"sql-synthetic-{chart}.svg" in page
+        assert (out / f"sql-synthetic-{chart}.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert "http" not in (out / "sql-synthetic.html").read_text().replace("http://www.w3.org/2000/svg", "")
+
+
+SMALL_TEXT = (
+    "solver.encoder=scratch", "solver.layers=1", "solver.width=32", "solver.heads=2", "solver.head_width=32",
+    "solver.window=64", "solver.stride=64", "reconstructor.kind=t-scratch", "reconstructor.path=",
+    "reconstructor.layers=1", "reconstructor.width=32", "reconstructor.heads=2", "train.epochs=4.0", "train.batch=8",
+    "train.encoder_rate=1e-2", "train.head_rate=1e-2", "data.dev_examples=4",
+)  # fmt: skip
+
+
+def trained(name: str, data: Path, out: Path, *settings: str) -> tuple[Result, Path]:
+    """The result of one MIMAX run of a table, and its folder."""
+    asked = Asked(out, data, 1, ("mimax",), (*SMALL_TEXT, *settings))
+    (job,) = planned(table(name), asked)
+    run_job(job.content)
+    (result,) = results_of(table(name), asked)["mimax"]
+    return result, Path(job.content["run"])
+
+
+def test_programs_are_judged_as_their_own_evaluation_judges_them(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_discrete_benchmark(data / "train", seed=1, passages=4, questions=6, scenes=("games",))
+    write_discrete_benchmark(data / "dev", seed=1, passages=2, questions=6, split="dev", scenes=("games",))
+    result, run = trained("discrete-synthetic", data, tmp_path / "out")
+    dev = data / "dev"
+    own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl").figures
+    assert result.figure("answer") == own["execution"]["share"]
+    assert result.figure("solution") == own["logical_form"]["share"]
+    assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
+    assert result.content["figures"]["selection"]["examples"] > 0
+
+
+def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_from_the_hardest(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_reading_benchmark(data / "train", 1, 8, 4)
+    write_reading_benchmark(data / "dev", 1, 3, 4, split="dev")
+    result, run = trained("reading", data, tmp_path / "out", "data.largest=0.5")
+    dev = data / "dev"
+    own = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl").figures
+    assert result.figure("answer") == own["execution"]["share"]
+    assert result.figure("solution") == own["mention"]["share"]
+    assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
+    assert result.content["trained_on"]["used"] == 16
+    assert result.content["settings"]["data"]["largest"] == 0.5
+    assert any(each.name.endswith("-0.5") for each in (tmp_path / "out" / "work" / "solutions").iterdir())
+
+
+# --- Without training -----------------------------------------------------------------------------------------
+
+
+def made(path: Path, seed: int, solution: list[bool], answer: list[bool], **changed: Any) -> Result:
+    """A result of which only what was right matters."""
+    count = len(answer)
+    content = {
+        "recipe_name": "wikisql-hard-mimax", "settings": {}, "seed": seed, "data": {"train": "a" * 64, "dev": "b" * 64},
+        "examples": count, "ids": "c", "figures": {}, "values": {}, "curve": [],
+        "flags": {"answer": packed(answer), "solution": packed(solution), "known": packed([True] * count)},
+        "sizes": packed_bytes(buckets(range(count))), "trained_on": {"used": 7},
+        "seconds": {"training": 3.0, "resumed": False, "side_by_side": 1},
+        "environment": {"gpu": None, "cpus": 2, "bonafide": "0", "git": None, "torch": "2"}, **changed,
+    }  # fmt: skip
+    return Result(path, content)
+
+
+def rows_of(figures: dict[str, list[float]], count: int = 200) -> dict[str, list[Result]]:
+    """By row and seed, results with this share right; which examples is drawn."""
+    chance = np.random.default_rng(0)
+    found = {}
+    for name, shares in figures.items():
+        found[name] = []
+        for seed, share in enumerate(shares):
+            right = (chance.permutation(count) < round(share * count)).tolist()
+            found[name].append(made(Path(f"{name}-{seed}.json"), seed, right, right))
+    return found
+
+
+SMALL = Table(
+    "small", "A small table", "none", "none", ("solution", "answer"), (),
+    (
+        Row("low", "Low", "wikisql-hard-mml", 2, role="baseline"),
+        Row("high", "High", "wikisql-hard-hard-em", 2, role="baseline"),
+        Row("ours", "Ours", "wikisql-hard-mimax", 3, paper=(("solution", 45.8),)),
+        Row("gold", "Gold", "wikisql-hard-supervised", 1, role="gold"),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "state"),
+    [
+        (Check("ours", "solution", 60, worst=50), "met"),
+        (Check("ours", "solution", 60, worst=56), "missed"),
+        (Check("ours", "solution", 61), "missed"),
+        (Check("ours", "solution", 0.75, over="gold"), "met"),
+        (Check("ours", "solution", 0.75, worst=0.7, over="gold"), "missed"),
+        (Check("ours", "solution", 17.5, against="best baseline"), "met"),
+        (Check("ours", "solution", 18, against="best baseline"), "missed"),
+        (Check("ours", "solution", 27, against="low", p=0.06), "met"),
+        (Check("ours", "solution", 27, against="low", p=0.05), "missed"),  # over two seeds; over examples it is small
+        (Check("ours", "selection", 1), "open"),
+        (Check("low", "selection", 0, against="best baseline"), "open"),
+    ],
+)
+def test_bars_are_met_or_missed_by_the_figures(check: Check, state: str) -> None:
+    results = rows_of({"low": [0.3, 0.3], "high": [0.39, 0.41], "ours": [0.55, 0.6, 0.65], "gold": [0.8]})
+    found = verdict(SMALL, results, check)
+    assert found.state == state, found
+
+
+def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.7], "gold": []})
+    assert verdict(SMALL, results, Check("ours", "solution", 60)).found == (
+        "mean 70.0 %, worst seed 70.0 % (so far; Ours: 1 of 3 seeds)"
+    )
+    nothing = verdict(SMALL, results, Check("ours", "solution", 1, over="gold"))
+    assert (nothing.state, nothing.found) == ("open", "Ours: 1 of 3 seeds; Gold: 0 of 1 seeds")
+
+
+def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.5, 0.5, 0.5], "gold": []})
+    check = Check("ours", seconds=10)
+    for result, training, together, resumed in zip(
+        results["ours"], (9, 99, 1), (1, 4, 1), (False, False, True), strict=True
+    ):
+        result.content["seconds"] = {"training": training, "side_by_side": together, "resumed": resumed}
+    assert verdict(SMALL, results, check).found == "at most 9 s of 1 (2 CPU cores)"
+    assert verdict(SMALL, results, check).state == "met"
+    results["ours"][0].content["seconds"]["training"] = 11
+    assert verdict(SMALL, results, check).state == "missed"
+    assert verdict(SMALL, {**results, "ours": results["ours"][1:]}, check).state == "open"
+
+
+def test_a_difference_pairs_seeds_and_examples() -> None:
+    results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.55, 0.9]})
+    found = difference(results["low"], results["ours"], "solution")
+    assert found is not None
+    assert found.difference == pytest.approx(0.175)  # of the seeds that both have
+    assert found.over_seeds is not None
+    assert found.over_seeds.p == pytest.approx(float(stats.ttest_rel([0.5, 0.55], [0.3, 0.4]).pvalue))
+    assert found.p == max(found.over_examples, found.over_seeds.p)
+    assert found.interval.low < 0.175 < found.interval.high
+
+
+def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:
+    result = made(tmp_path / "a.json", 0, [True, True, False, True], [True, False, False, True])  # sizes 0, 1, 2, 3
+    assert result.figure("solution-several") == 0.5
+    assert result.figure("answer-several") == 0.5
+    assert result.figure("solution") == 0.75
+    assert result.figure("selection") is None
+    known = made(tmp_path / "b.json", 0, [True, False, False, False], [True] * 4)
+    known.content["flags"]["known"] = packed([True, True, False, False])
+    assert known.figure("solution") == 0.5
+
+
+def test_a_page_holds_every_row_with_its_seeds_and_the_paper_beside_it() -> None:
+    results = rows_of({"low": [0.3, 0.2], "high": [0.39, 0.41], "ours": [0.55, 0.6], "gold": []})
+    pages = {each.title: each for each in tabled(SMALL, results)}
+    assert pages["Means over seeds"].rows[2][2] == "57.5 % (paper 45.8)"
+    rows = {row[0]: row for row in pages["Right solution"].rows}
+    assert set(rows) == {"Low", "High", "Ours"}
+    assert rows["Low"][2:4] == ["20.0 %", "30.0, 20.0"]
+    assert pages["Right solution"].head[4] == "against High"
+    assert rows["High"][4:] == ["–", "–", "–"]
+    assert rows["Ours"][4].startswith("+17.5 [")
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=70), st.lists(st.floats(0, 1, width=16), min_size=1, max_size=40))
+def test_what_was_right_survives_packing(flags: list[bool], values: list[float]) -> None:
+    assert unpacked(packed(flags), len(flags)).tolist() == flags
+    halves = np.array(values, np.float16)
+    assert unpacked_bytes(packed_bytes(halves)).view(np.float16).tolist() == halves.tolist()
+
+
+def test_results_are_told_apart_by_what_matters_and_not_by_places() -> None:
+    def name(*settings: str) -> str:
+        return result_name("drop-mimax", comparable(read_recipe("drop-mimax", settings), False), 0)
+
+    usual = name()
+    assert name("data.root=/here", "data.solutions=/there", "train.checkpoint_every=7", "train.seed=3") == usual
+    assert name("reconstructor.path=/models/bart-base") == usual
+    assert name("reconstructor.path=/models/other") != usual
+    assert name("train.epochs=3.0") != usual
+    assert usual.startswith("drop-mimax-")
+
+
+def test_results_of_another_machine_are_used_and_those_of_other_settings_or_data_are_not(tmp_path: Path) -> None:
+    wanted, asked = table("sql-hard"), Asked(tmp_path)
+    row = wanted.row("mimax")
+    settings = comparable(row.settings(wanted.common, (), asked.bart), wanted.curve)
+    path = asked.folder / result_name(row.recipe, settings, 0)
+    made(path, 0, [True, False], [True, True], settings=settings).write()
+    assert [each.seed for each in results_of(wanted, asked)["mimax"]] == [0]
+    assert [seed for row, seed in missing(wanted, asked) if row.name == "mimax"] == [1, 2, 3, 4]
+    assert not results_of(wanted, dataclasses.replace(asked, overrides=("train.epochs=2.0",)))["mimax"]
+    older = {**settings, "train": {key: value for key, value in settings["train"].items() if key != "graphs"}}
+    made(path, 0, [True], [True], settings=older).write()  # from before there was this setting
+    assert results_of(wanted, asked)["mimax"]
+    made(path, 0, [True], [True], settings={**settings, "train": {**settings["train"], "epochs": 2.0}}).write()
+    assert not results_of(wanted, asked)["mimax"]
+    made(path, 0, [True], [True], settings=settings).write()
+    made(path.with_name(path.name.replace("-0.json", "-1.json")), 1, [True], [True], settings=settings, ids="d").write()
+    with pytest.raises(BonafideError, match="was made on other data than"):
+        results_of(wanted, asked)
+
+
+def test_a_full_table_needs_no_data_and_a_lacking_one_says_so(tmp_path: Path) -> None:
+    wanted, asked = table("sql-hard"), Asked(tmp_path, rows=("mimax",), seeds=1)
+    with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
+        fill(wanted, asked)
+    row = wanted.row("mimax")
+    settings = comparable(row.settings(wanted.common, (), asked.bart), wanted.curve)
+    made(asked.folder / result_name(row.recipe, settings, 0), 0, [True, False], [True, True], settings=settings).write()
+    assert not fill(wanted, asked).left
+    write_table(wanted, asked)
+    assert (
+        "| MIMAX (the paper's) | 1 | 50.0 % (paper 45.8) | 100.0 % (paper 69.1) |"
+        in (tmp_path / "sql-hard.md").read_text()
+    )
+
+
+def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    filled = fill(table("sql-synthetic"), Asked(tmp_path / "out", data, 1, ROWS, TINY), minutes=0.0)
+    assert (len(filled.left), filled.done, filled.failed) == (2, [], {})
+    stores = sorted(each.name for each in (tmp_path / "out" / "work" / "solutions").iterdir())
+    assert [each.rpartition("-")[0] for each in stores] == ["sql-dev", "sql-train"]  # once, for both rows
+
+
+def test_runs_that_time_runs_out_on_are_stopped_and_left_to_do(tmp_path: Path) -> None:
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS, TINY)
+    (job, other), began = planned(table("sql-synthetic"), asked, 2), time.monotonic()
+    filled = fill(table("sql-synthetic"), asked, together=2, minutes=2 / 60)
+    assert sorted(filled.left) == sorted([job.name, other.name])
+    assert (filled.done, filled.failed, list(tmp_path.glob("out/rows/*"))) == ([], {}, [])
+    assert time.monotonic() - began < 30, "they were stopped, not waited for"
+    for each in (job, other):
+        with pytest.raises(AssertionError, match="nothing works on"):
+            _process_of(f"{each.name}.json")
+
+
+def test_a_run_whose_command_is_gone_stops() -> None:
+    watch = Watch(read_recipe("wikisql-hard-mml"), Path("nowhere"), None, parent=os.getppid())
+    watch(Progress(1, 2, {"examples_per_second": 1.0}))
+    orphan = Watch(read_recipe("wikisql-hard-mml"), Path("nowhere"), None, parent=-1)
+    with pytest.raises(KeyboardInterrupt):
+        orphan(Progress(1, 2, {"examples_per_second": 1.0}))
+
+
+def test_every_table_is_made_of_recipes_that_exist(tmp_path: Path) -> None:
+    known = tables()
+    assert {"sql-hard", "sql-full-typed", "sql-full-untyped", "sql-selection", "discrete", "reading"} <= set(known)
+    for each in known.values():
+        names = [row.name for row in each.rows]
+        assert len(set(names)) == len(names)
+        for row in each.rows:
+            recipe = row.settings(each.common, (), "some/bart")
+            assert "BART" not in recipe.reconstructor.path
+            assert (recipe.objective.method == "supervised") == (row.role == "gold")
+            assert {measure for measure, _ in row.paper} <= set(each.measures)
+    shown = listed(Asked(tmp_path))
+    assert len(shown) == len(known) + 1
+
+
+def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BonafideError, match="There is no table 'sql-hrad': expected one of sql-hard"):
+        table("sql-hrad")
+    with pytest.raises(BonafideError, match="has no row 'mimaxx'"):
+        missing(table("sql-hard"), Asked(tmp_path, rows=("mimaxx",)))
+    with pytest.raises(BonafideError, match="must hold train/ and dev/"):
+        fill(table("sql-hard"), Asked(tmp_path, tmp_path))

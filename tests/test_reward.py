@@ -1,0 +1,110 @@
+"""The reconstructor as a reward: TRL's signature, None where it cannot judge, 0 for another answer, support else."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bonafide import reward
+from bonafide.errors import BonafideError
+from bonafide.examples import write_jsonl
+from bonafide.learn.recipe import recipe_from
+from bonafide.learn.saved import load
+from bonafide.learn.text import rendered_texts
+from bonafide.learn.trainer import train
+from bonafide.reconstruct.layout import tokenise
+from bonafide.search.text import import_candidates
+from bonafide.synth.candidates import generate_candidates
+from bonafide.tasks.text.words import words
+
+torch.set_num_threads(1)
+QUESTION = "Ada has 12 apples. Ada buys 7 more. How many apples does Ada have now?"
+SIMPLICITY = 0.25
+
+
+def trained(root: Path, method: str, options: dict[str, float]) -> Path:
+    if not (root / "train").exists():
+        write_jsonl(root / "candidates.jsonl", generate_candidates(12, 1, 0.5, 4))
+        import_candidates(root / "candidates.jsonl", root / "train")
+    recipe = recipe_from(
+        {
+            "data": {"task": "text", "root": str(root), "solutions": str(root / "train/solutions")},
+            "solver": {"encoder": "scratch", "layers": 1, "width": 16, "heads": 2},
+            "reconstructor": {"layers": 1, "width": 16, "heads": 2},
+            "objective": {"method": method, "options": options},
+            "train": {"epochs": 2.0, "batch": 6},
+        },
+        "a test",
+    )
+    train(recipe, root / method)
+    return root / method
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def run(root: Path) -> Path:
+    return trained(root, "mimax", {"switch": -1.0, "simplicity": SIMPLICITY})
+
+
+def test_a_right_completion_is_worth_how_well_it_explains_the_question(run: Path) -> None:
+    texts = ["12 + 7 = 19", "Begin with 12. Adding 7 gives 19.", "20 - 1 = 19"]
+    found = reward.from_run(run)([QUESTION] * 3, texts, answer=[19, "19", ["20", "19"]])
+    model = load(run)
+    assert model.reconstructor is not None
+    for text, value in zip(texts, found, strict=True):
+        layout = tokenise(rendered_texts([text], QUESTION, "", 4), QUESTION, model.reconstructor_tokenizer)
+        with torch.no_grad():
+            score = float(model.reconstructor.log_prob(model.reconstructor.batch([layout], [np.zeros(1, int)])))
+        wanted = math.exp((score - SIMPLICITY * len(words(text))) / len(layout.question))
+        assert value == pytest.approx(wanted, rel=1e-4)
+        assert 0 < wanted < 1
+
+
+def test_a_completion_with_another_answer_or_none_is_worth_nothing(run: Path) -> None:
+    assert reward.from_run(run)([QUESTION] * 2, ["12 + 8 = 20", " "], answer=[19, 19]) == [0.0, 0.0]
+
+
+def test_what_cannot_be_judged_is_none_and_the_others_stay_as_they_are(run: Path) -> None:
+    judge = reward.from_run(run)
+    alone = judge([QUESTION], ["12 + 7 = 19"], answer=[19])
+    found = judge(
+        ["any prompt"] * 4,
+        ["12 + 7 = 19"] * 4,
+        question=[QUESTION, None, QUESTION, QUESTION],
+        answer=[19, 19, None, ""],
+        completion_ids=[[1]] * 4,
+        trainer_state=None,
+    )
+    assert found == [pytest.approx(alone[0]), None, None, None]
+    assert judge([QUESTION], ["12 + 7 = 19"]) == [None]
+    assert judge([QUESTION] * 2, ["12 + 7 = 19"] * 2, answer=[19, 19], context=[None, "Ada is at home."])[0] is None
+
+
+def test_conversations_are_read_as_plain_texts_are(run: Path) -> None:
+    judge = reward.from_run(run)
+    said = [{"role": "assistant", "content": "12 + 7 = 19"}]
+    parts = [{"role": "assistant", "content": [{"type": "text", "text": "12 + 7 = 19"}]}]
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
+    plain = judge([QUESTION] * 2, ["12 + 7 = 19"] * 2, answer=[19, 19])
+    assert judge([asked, asked], [said, parts], answer=[19, 19]) == pytest.approx(plain)
+    assert judge.__name__ == "bonafide_reward"  # trainers log it by this name
+
+
+def test_a_run_without_a_reconstructor_is_refused(root: Path) -> None:
+    with pytest.raises(BonafideError, match=r"with a reconstructor .*'hard-em'"):
+        reward.from_run(trained(root, "hard-em", {}))
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    program = "import sys; from bonafide import reward; assert not {'torch', 'transformers'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,143 @@
+"""The text solver: exact probabilities from one pass, beam search, any BART, saved and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration
+
+from bonafide.errors import BonafideError
+from bonafide.learn.checkpoint import read_tensors, write_tensors
+from bonafide.tasks.text.features import collate
+from bonafide.tasks.text.solver import TextSolver, TextSpec, build_text_solver, train_tokenizer
+
+torch.set_num_threads(1)
+
+QUESTIONS = ["Ada has 12 apples and buys 7. How many?", "Bo has 9 stamps."]
+CONTEXTS = ["It is late in the year.", ""]
+CANDIDATES = [["12 + 7 = 19", "Begin with 12. Adding 7 gives 19.", "x"], ["9 = 9", "3 * 3 = 9"]]
+TEXTS = [*QUESTIONS, *CONTEXTS, *(text for each in CANDIDATES for text in each)] * 2
+
+
+@pytest.fixture(scope="module")
+def solver() -> TextSolver:
+    return build_text_solver(TextSpec(width=16, heads=2, vocabulary=320, positions=64), TEXTS, seed=3).eval()
+
+
+def scores(solver: TextSolver, places: list[int]) -> torch.Tensor:
+    features = [solver.features(QUESTIONS[place], CONTEXTS[place], CANDIDATES[place]) for place in places]
+    batch = solver.collate(features)
+    with torch.no_grad():
+        return solver.log_prob(solver(batch), batch)
+
+
+def test_scores_are_the_sum_over_tokens_that_transformers_own_forward_gives(solver: TextSolver) -> None:
+    found = scores(solver, [0, 1]).tolist()
+    wanted = []
+    for question, context, candidates in zip(QUESTIONS, CONTEXTS, CANDIDATES, strict=True):
+        pieces = torch.from_numpy(solver.features(question, context).pieces)[None]
+        for text in candidates:
+            said = [*solver.tokenizer(text, add_special_tokens=False)["input_ids"], solver.tokenizer.eos_token_id]
+            read = torch.tensor([[solver.bart.config.decoder_start_token_id, *said[:-1]]])
+            with torch.no_grad():
+                logits = solver.bart(input_ids=pieces, decoder_input_ids=read).logits[0].log_softmax(-1)
+            wanted.append(sum(float(logits[place, token]) for place, token in enumerate(said)))
+    assert found == pytest.approx(wanted, abs=1e-4)
+
+
+def test_scores_do_not_depend_on_the_batch_or_on_the_chunks(solver: TextSolver) -> None:
+    together = scores(solver, [0, 1])
+    torch.testing.assert_close(torch.cat([scores(solver, [0]), scores(solver, [1])]), together)
+    features = [solver.features(QUESTIONS[place], CONTEXTS[place], CANDIDATES[place]) for place in (0, 1)]
+    config = solver.bart.config
+    small = collate(features, config.pad_token_id, config.decoder_start_token_id, chunk_tokens=1)
+    assert len(small.chunks) == 5
+    with torch.no_grad():
+        torch.testing.assert_close(solver.log_prob(solver(small), small), together)
+
+
+def test_beam_search_gives_the_probabilities_of_what_it_writes(solver: TextSolver) -> None:
+    batch = solver.collate([solver.features(question, "") for question in QUESTIONS])
+    found = solver.decode(batch, beam=3, top=3)
+    assert len(found) == 2
+    for question, pairs in zip(QUESTIONS, found, strict=True):
+        assert [score for _, score in pairs] == sorted((score for _, score in pairs), reverse=True)
+        greedy = solver.decode(solver.collate([solver.features(question, "")]))[0][0]
+        assert pairs[0][1] >= greedy[1] - 1e-4
+
+
+def test_a_trained_solver_writes_what_it_learned_with_the_probability_of_it() -> None:
+    solver = build_text_solver(TextSpec(layers=1, width=32, heads=2, vocabulary=320, dropout=0.0), TEXTS, seed=0)
+    right = [CANDIDATES[0][0], CANDIDATES[1][1]]
+    batch = solver.collate(
+        [solver.features(*each) for each in zip(QUESTIONS, CONTEXTS, [[z] for z in right], strict=True)]
+    )
+    optimiser = torch.optim.Adam(solver.parameters(), 1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        (-solver.log_prob(solver(batch), batch).sum()).backward()
+        optimiser.step()
+    solver.eval()
+    found = solver.decode(batch, beam=2, top=2)
+    assert [pairs[0][0] for pairs in found] == right
+    with torch.no_grad():
+        exact = solver.log_prob(solver(batch), batch).tolist()
+    assert [pairs[0][1] for pairs in found] == pytest.approx(exact, abs=1e-3)
+
+
+def test_every_weight_gets_a_gradient(solver: TextSolver) -> None:
+    batch = solver.collate([solver.features(QUESTIONS[0], CONTEXTS[0], CANDIDATES[0])])
+    solver.zero_grad()
+    solver.log_prob(solver(batch), batch).sum().backward()
+    silent = [name for name, each in solver.named_parameters() if each.grad is None or not each.grad.any()]
+    assert silent == []
+
+
+def test_a_candidate_that_is_longer_than_the_decoder_has_no_probability(solver: TextSolver) -> None:
+    features = solver.features(QUESTIONS[0], "", ["1 + " * 80, "12 + 7"])
+    assert features.unreachable == 1
+    batch = solver.collate([features])
+    with torch.no_grad():
+        long, short = solver.log_prob(solver(batch), batch).tolist()
+    assert long == -torch.inf
+    assert short > -1000
+
+
+def test_long_questions_and_contexts_are_cut_to_what_can_be_read(solver: TextSolver) -> None:
+    features = solver.features("how many " * 100, "much " * 100)
+    assert len(features.pieces) == solver.encoder.max_pieces == 64
+    assert features.question_pieces == 30
+
+
+def test_a_solver_comes_back_as_it_was_saved(solver: TextSolver, tmp_path: Path) -> None:
+    solver.tokenizer.save_pretrained(tmp_path / "tokenizer")
+    write_tensors(tmp_path / "weights.safetensors", solver.state_dict())
+    again = TextSolver.from_config(solver.config(), tmp_path / "tokenizer").eval()
+    again.load_state_dict(read_tensors(tmp_path / "weights.safetensors"))
+    torch.testing.assert_close(scores(again, [0, 1]), scores(solver, [0, 1]), rtol=0, atol=0)
+
+
+def test_any_bart_serves_and_other_checkpoints_are_refused(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(TEXTS, 320)
+    ends = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    config = BartConfig(
+        vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64, **ends,
+    )  # fmt: skip
+    BartForConditionalGeneration(config).save_pretrained(tmp_path / "bart")
+    tokenizer.save_pretrained(tmp_path / "bart")
+    solver = build_text_solver(TextSpec(encoder=str(tmp_path / "bart"))).eval()
+    assert torch.isfinite(scores(solver, [0, 1])).all()
+    with pytest.raises(BonafideError, match="a BART is needed"):
+        build_text_solver(TextSpec(encoder="minilm"))
+    with pytest.raises(BonafideError, match="vocabulary from texts"):
+        build_text_solver(TextSpec())
+
+
+def test_the_tokenizer_gives_a_text_back_as_it_stood() -> None:
+    tokenizer = train_tokenizer(TEXTS, 320)
+    text = "12+7 = 19; Ünïcode (x)  two spaces\n#### 19"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.decode(ids, skip_special_tokens=True) == text
