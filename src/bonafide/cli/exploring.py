@@ -45,10 +45,13 @@ def explore_command(
         raise BonafideError(
             f"The explorer needs {error.name}, which is not installed: pip install 'bonafide[explore]'."
         ) from None
+    import torch
+
     from bonafide.explore.memory import give_back_freed
     from bonafide.explore.workspace import Workspace, search_for
 
     give_back_freed()
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]  # it keeps a kernel for every shape: 12 MB
     if examples is not None and solutions is None:
         with searching(run / "explore") as (started, advance):
             solutions = search_for(run, examples, advance, started)

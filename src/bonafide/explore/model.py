@@ -25,7 +25,6 @@ _SOLVED_AT_ONCE = 4096
 
 def load_model(run: Path) -> tuple[Model, Recipe]:
     """The model of a run, on the CPU, and its recipe."""
-    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]  # a kernel of its own for every shape, all of them kept: 12 MB
     model = load(run)
     return model, recipe_from(model.about["recipe"], str(run))
 
