@@ -128,10 +128,11 @@ def test_contexts_encoded_in_parts_of_like_length_change_nothing(multiple, monke
     from bonafide.reconstruct.assembly import assemble
 
     model = tiny().double()
-    assembly = assemble(LAYOUTS, RAGGED, model.markers)
+    assembly = assemble([*LAYOUTS, *LAYOUTS, *LAYOUTS], [*RAGGED, *RAGGED, *RAGGED], model.markers)
     whole = batches.cut_batch(assembly, multiple, 60)
-    monkeypatch.setattr(batches, "_TOGETHER", {True: 1, False: 1})
-    monkeypatch.setattr(batches, "RECORDED_TOKENS", 0)
+    monkeypatch.setattr(batches, "_TOGETHER", 1)
+    monkeypatch.setattr(batches, "_RECORDED_TOKENS", 0)  # eight rows even so
+    monkeypatch.setattr(batches, "_RECORDED_WIDTHS", 8)
     cut = batches.cut_batch(assembly, multiple, 60)
     assert len(whole.streams.parts) == 1 < len(cut.streams.parts)
     with torch.no_grad():

@@ -19,7 +19,6 @@ What a recording may do: no waiting for the device, no shape that depends on val
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,10 +31,6 @@ from torch import Tensor, nn
 from bonafide.errors import BonafideError
 
 Function = Callable[..., Any]
-
-QUIET = threading.Lock()
-"""Held while a call is recorded. A thread that uses the GPU beside the main one holds it too: what waits for the whole
-device, wherever it is called, spoils a recording."""
 
 _MOST = 128
 """How many recordings are made; what has none is computed plainly."""
@@ -69,6 +64,7 @@ class Replay:
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         # One memory for what needs no gradient (None), and one for each place.
         self._pools = {place: torch.cuda.graph_pool_handle() for place in (None, *range(_PLACES))}
+        self._most = _MOST
         self._met: set[Hashable] = set()
         self._recordings: dict[Hashable, _Recording] = {}
         self._waiting: dict[int, weakref.ref[_Pass]] = {}
@@ -86,11 +82,15 @@ class Replay:
         key = (shapes, place, precision, self._module.training, setting)
         recording = self._recordings.get(key)
         if recording is None:
-            if key not in self._met or len(self._recordings) == _MOST:
+            if key not in self._met or len(self._recordings) >= self._most:
                 self._met.add(key)
                 return function(*inputs)
             try:
                 recording = self._recordings[key] = self._record(function, inputs, place)
+            except torch.OutOfMemoryError:  # there is memory for the call itself, perhaps, but not for keeping it
+                self._most = 0
+                torch.cuda.empty_cache()
+                return function(*inputs)
             except RuntimeError as error:
                 raise BonafideError(
                     f"A CUDA graph could not be recorded ({error}). Train without: --set train.graphs=false"
@@ -112,7 +112,7 @@ class Replay:
         training = place is not None
         own = [each.detach().clone().requires_grad_(each.requires_grad and training) for each in inputs]
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        with QUIET, torch.cuda.stream(self._stream), _casting_anew(), self._other_leaves() as weights:
+        with torch.cuda.stream(self._stream), _casting_anew(), self._other_leaves() as weights:
             forward = torch.cuda.CUDAGraph()
             with _capturing(forward, self._pools[place]):
                 output = function(*own)
@@ -212,7 +212,7 @@ class _Replayed(torch.autograd.Function):
 
 @contextmanager
 def _capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
-    # Only this thread is watched for what a recording may not do: another one prepares the next batch meanwhile.
+    # Only this thread is watched for what a recording may not do.
     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,10 +18,9 @@ from bonafide.learn.objective import Moment
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.model import Reconstructor
-from bonafide.replay import QUIET
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepared:
     """A training example, tokenised for both models."""
 
@@ -36,7 +34,7 @@ class Prepared:
         """Its solutions."""
         return len(self.operations)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """What training on it takes: the tokens that are read, and a score for each solution.
 
@@ -98,34 +96,31 @@ def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, epoch: i
     )
 
 
-def _make_ready_quietly(items: Sequence[Prepared], models: Models, asked: Asked, epoch: int) -> Ready:
-    with QUIET:
-        return make_ready(items, models, asked, epoch)
-
-
 class Ahead:
-    """Puts micro-batches together, on a GPU the next one in a thread while this one trains."""
+    """Puts the next micro-batch together on a GPU's host while the GPU still trains on this one.
+
+    In the same thread: Python runs one thread at a time, and one that puts arrays together keeps the one that launches
+    kernels waiting for longer than it takes.
+    """
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._thread = ThreadPoolExecutor(1) if models.device.type == "cuda" else None
-        self._coming: tuple[list[str], Future[Ready]] | None = None
+        self._coming: tuple[list[str], Ready] | None = None
 
-    def announce(self, items: Sequence[Prepared], asked: Asked, epoch: int) -> None:
-        """These will be taken next."""
-        if self._thread is not None:
-            ids = [item.id for item in items]
-            self._coming = ids, self._thread.submit(_make_ready_quietly, items, self._models, asked, epoch)
+    def prepare(self, items: Sequence[Prepared], asked: Asked, epoch: int) -> None:
+        """These will be taken next; call it when this micro-batch is on its way."""
+        if self._models.device.type == "cuda":
+            self._coming = [item.id for item in items], make_ready(items, self._models, asked, epoch)
 
     def forget(self) -> None:
-        """What was announced is no longer as it was."""
+        """What was prepared is no longer as it was."""
         self._coming = None
 
     def take(self, items: Sequence[Prepared], epoch: int) -> Ready:
-        """What was announced, or made now."""
+        """What was prepared, or made now."""
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == [item.id for item in items]:
-            return coming[1].result()
+            return coming[1]
         return make_ready(items, self._models, Asked(), epoch)
 
 

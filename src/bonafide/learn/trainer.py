@@ -37,7 +37,7 @@ from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
 from bonafide.learn.methods import build_objective
-from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared
+from bonafide.learn.microbatch import Ahead, MicroBatch, Models, Prepared
 from bonafide.learn.monitor import Monitor, dev_figures, proposals
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.recipe import Recipe
@@ -106,7 +106,7 @@ class Trainer:
         self.proposed: list[tuple[int, str]] = []
         self.step = 0
         self._stopped = False
-        self._ahead, self._asked = Ahead(self.models), Asked()
+        self._ahead = Ahead(self.models)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -249,17 +249,17 @@ class Trainer:
         for place, part in enumerate(parts):
             items = [self.items[index] for index in part]
             ready = self._ahead.take(items, moment.epoch)
-            if place < len(following):
-                epoch = (moment.step + (place == len(parts) - 1)) // self.steps_per_epoch
-                self._ahead.announce([self.items[index] for index in following[place]], self._asked, epoch)
             permitted = None if allowed is None else [allowed[index] for index in part]
             batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready)
             outcome = self.objective.step(batch, moment)
-            self._asked = batch.asked
             candidates += sum(item.size for item in items)
             self._backward(outcome, examples, totals)
             self.monitor.see(part, batch.offsets, outcome)
-        self._optimise(moment)
+            if place == len(parts) - 1:
+                self._optimise(moment)
+            if place < len(following):
+                epoch = (moment.step + (place == len(parts) - 1)) // self.steps_per_epoch
+                self._ahead.prepare([self.items[index] for index in following[place]], batch.asked, epoch)
         losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
         losses = losses.to("cpu", non_blocking=True)
         arrived = None

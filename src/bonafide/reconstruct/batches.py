@@ -22,10 +22,12 @@ from bonafide.reconstruct.assembly import Assembly, Markers, assemble
 from bonafide.reconstruct.layout import Layout
 from bonafide.replay import grown, rounded
 
-RECORDED_TOKENS = 1 << 15
-"""Up to so many tokens of contexts are encoded together on a GPU, in one of few shapes."""
-_TOGETHER = {True: 1 << 14, False: 1 << 9}
-"""So many tokens are worth a pass of their own, on a GPU and on a CPU."""
+_RECORDED_TOKENS = 1 << 14
+"""So many tokens of contexts are encoded together on a GPU, in one of few shapes."""
+_RECORDED_WIDTHS = 64
+"""Their widths are multiples of this."""
+_TOGETHER = 1 << 9
+"""So many tokens are worth a pass of their own on a CPU."""
 TOKENS_PER_CHUNK = {"cuda": 1 << 17, "cpu": 1 << 13}
 
 
@@ -324,25 +326,27 @@ def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_sha
     examples, asked = len(questions), max((len(question) for question in questions), default=0)
     placeholders, span = len(low), int((high - low).max(initial=1))
     if few_shapes:  # with rows and columns that nobody reads
-        rows, width = rounded(rows, 8), min(rounded(width, 64), markers.positions)
+        rows, width = rounded(rows, 8), min(rounded(width, _RECORDED_WIDTHS), markers.positions)
         examples, asked = rounded(examples, 8), min(grown(asked, 32), markers.positions)
         placeholders, span = grown(placeholders, 512), grown(span, 8, 4)
 
+    own = lengths - 2
     context = np.full((rows, width), markers.padding, np.int64)
-    windows = zip(assembly.stream_example, assembly.stream_low, assembly.stream_high, strict=True)
-    for row, (example, first, last) in enumerate(windows):
-        context[row, 0] = markers.begin
-        context[row, 1 : last - first + 1] = assembly.layouts[example].context[first:last]
-        context[row, last - first + 1] = markers.end
+    context[: len(lengths), 0] = markers.begin
+    context[np.arange(len(lengths)), lengths - 1] = markers.end
+    base = offsets([len(layout.context) for layout in assembly.layouts])[assembly.stream_example]
+    joined = np.concatenate([np.zeros(0, np.int32), *[layout.context for layout in assembly.layouts]])
+    context.reshape(-1)[ranges(np.arange(len(own)) * width + 1, own)] = joined[ranges(base + assembly.stream_low, own)]
 
     target = np.full((examples, asked), markers.padding, np.int64)
     read = np.full((examples, asked), markers.padding, np.int64)
     target_mask = np.zeros((examples, asked), bool)
-    for row, question in enumerate(questions):
-        target[row, : len(question)] = question
-        target_mask[row, : len(question)] = True
-        read[row, 0] = markers.start
-        read[row, 1 : len(question)] = question[:-1]
+    counts = np.array([len(question) for question in questions], np.int64)
+    place = ranges(np.arange(len(questions)) * asked, counts)
+    target.reshape(-1)[place] = np.concatenate([np.zeros(0, np.int32), *questions])
+    target_mask.reshape(-1)[place] = True
+    read[:, 1:] = np.where(target_mask[:, 1:], target[:, :-1], markers.padding)
+    read[: len(questions), 0] = np.where(counts > 0, markers.start, markers.padding)
 
     place = low[:, None] + np.arange(span)
     inside = place < high[:, None]
@@ -352,7 +356,7 @@ def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_sha
     length = np.append(lengths, np.ones(rows - len(lengths), np.int64))
     return Streams(
         padded=bool((length < width).any()),
-        parts=_parts(length, assembly.placeholder_stream, placeholders, few_shapes),
+        parts=_parts(length, assembly.placeholder_stream, placeholders, few_shapes, width),
         context=torch.from_numpy(context),
         context_mask=torch.from_numpy(np.arange(width) < length[:, None]),
         question=torch.from_numpy(read),
@@ -364,21 +368,37 @@ def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_sha
     )
 
 
-def _parts(lengths: Indices, streams: Indices, placeholders: int, few_shapes: bool) -> tuple[Part, ...]:
-    """Cut the streams, longest first, where those that follow are shorter by a quarter and enough are together."""
-    rows, width = len(lengths), int(lengths.max(initial=0))
-    edges = [0]
-    if not few_shapes or rows * width > RECORDED_TOKENS:
-        enough = _TOGETHER[few_shapes]
-        for row, length in enumerate(lengths.tolist()):
-            longest = int(lengths[edges[-1]])
-            if length <= 0.75 * longest and (row - edges[-1]) * longest >= enough and (rows - row) * length >= enough:
-                edges.append(row)
+def _parts(lengths: Indices, streams: Indices, placeholders: int, few_shapes: bool, widest: int) -> tuple[Part, ...]:
+    """Cut the streams, longest first, into those that are encoded together."""
+    rows = len(lengths)
+    edges = _recorded_edges(lengths) if few_shapes else _like_edges(lengths)
     bounds = [*np.searchsorted(streams, edges).tolist(), placeholders]
+    multiple = _RECORDED_WIDTHS if few_shapes else 1
     return tuple(
-        Part(slice(*rows_of), int(lengths[rows_of[0] : rows_of[1]].max(initial=0)), slice(*placeholders_of))
-        for rows_of, placeholders_of in zip(pairwise([*edges, rows]), pairwise(bounds), strict=True)
+        Part(slice(first, last), min(_round_up(lengths[first], multiple), widest), slice(*placeholders_of))
+        for (first, last), placeholders_of in zip(pairwise([*edges, rows]), pairwise(bounds), strict=True)
+        if last > first
     )
+
+
+def _like_edges(lengths: Indices) -> list[int]:
+    """Cut where those that follow are shorter by a quarter and enough are together."""
+    edges = [0]
+    for row, length in enumerate(lengths.tolist()):
+        longest = int(lengths[edges[-1]])
+        before, after = (row - edges[-1]) * longest, (len(lengths) - row) * length
+        if length <= 0.75 * longest and before >= _TOGETHER and after >= _TOGETHER:
+            edges.append(row)
+    return edges
+
+
+def _recorded_edges(lengths: Indices) -> list[int]:
+    """As many as ``_RECORDED_TOKENS`` allow: parts of one width have as many rows, but for the last."""
+    edges = [0]
+    while edges[-1] < len(lengths):
+        fitting = _RECORDED_TOKENS // _round_up(lengths[edges[-1]], _RECORDED_WIDTHS)
+        edges.append(edges[-1] + max(8, fitting // 8 * 8))
+    return edges[:-1] if len(edges) > 1 else edges
 
 
 def _chunk(

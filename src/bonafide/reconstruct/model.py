@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import BartConfig, BartForConditionalGeneration
 
 from bonafide.reconstruct.assembly import Markers
-from bonafide.reconstruct.batches import RECORDED_TOKENS, Batch, Chunk, Streams, make_batch
+from bonafide.reconstruct.batches import Batch, Chunk, Streams, make_batch
 from bonafide.reconstruct.layers import (
     KeysValues,
     add_attended,
@@ -43,7 +43,7 @@ from bonafide.reconstruct.layers import (
 )
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.plain import plain_parts, plain_token_log_prob
-from bonafide.replay import Replay, rounded
+from bonafide.replay import Replay, grown, rounded
 
 _LOGITS_AT_ONCE = {"cuda": 1 << 28, "cpu": 1 << 24}
 
@@ -57,18 +57,6 @@ class _Shared:
     context_read: list[KeysValues]  # for each decoder layer, (context streams, heads, context width, head width)
     questions: Tensor  # (examples · question width, width): after the first decoder self-attention
     first_queries: Tensor  # (examples · question width, width): what the first cross-attention asks
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """One after the other."""
-        pairs = (*self.placeholders, *self.placeholders_read, *self.context_read)
-        return (*(each for pair in pairs for each in pair), self.questions, self.first_queries)
-
-    @classmethod
-    def holding(cls, tensors: tuple[Tensor, ...], config: Any) -> _Shared:
-        """The same from :meth:`tensors`."""
-        pairs = [KeysValues(*pair) for pair in zip(tensors[:-2:2], tensors[1:-2:2], strict=True)]
-        encoder, decoder = config.encoder_layers, config.decoder_layers
-        return cls(pairs[:encoder], pairs[encoder : encoder + decoder], pairs[encoder + decoder :], *tensors[-2:])
 
 
 class Reconstructor(nn.Module):
@@ -165,7 +153,7 @@ class Reconstructor(nn.Module):
         device = streams.context.device.type
         precision = torch.autocast(device, enabled=False) if full_precision else contextlib.nullcontext()
         with precision:
-            shared = self._shared(streams)
+            shared = self._share(streams)
         for chunk in chunks:
             with precision:
                 states = self._decode(chunk, streams, shared, self._encode(chunk, shared))
@@ -174,20 +162,10 @@ class Reconstructor(nn.Module):
             padded = scores.new_zeros(chunk.question_index.numel()).index_copy(0, chunk.question_places, scores)
             yield padded.view(chunk.question_index.shape)[chunk.slots]
 
-    def _shared(self, streams: Streams) -> _Shared:
-        """:meth:`_share`; without gradients and for small contexts by a recording, which keeps its results."""
-        if self._replay is None or torch.is_grad_enabled() or streams.context.numel() > RECORDED_TOKENS:
-            return self._share(streams)
-
-        def share(*tensors: Tensor) -> tuple[Tensor, ...]:
-            return self._share(streams.holding(tensors)).tensors()
-
-        return _Shared.holding(self._replay(share, *streams.tensors(), setting=streams.padded), self.bart.config)
-
     def _share(self, streams: Streams) -> _Shared:
         """Everything that does not depend on the rest of a solution."""
         decoder = self.bart.model.decoder
-        encoded = [self._encode_contexts(streams.part(part)) for part in streams.parts]
+        encoded = [self._encoded(streams.part(part)) for part in streams.parts]
         contexts, states, layers = zip(*encoded, strict=True)
         placeholders = [_joined_pairs(layer) for layer in zip(*layers, strict=True)]
         placeholder = torch.cat(states) if len(states) > 1 else states[0]
@@ -211,6 +189,30 @@ class Reconstructor(nn.Module):
         attended = attend(attention, attention.q_proj(question), keys, values, None, causal=True)
         question = add_attended(first, attention, first.self_attn_layer_norm, question, attended).flatten(0, 1)
         return _Shared(placeholders, placeholders_read, context_read, question, first.encoder_attn.q_proj(question))
+
+    def _encoded(self, streams: Streams) -> tuple[Tensor, Tensor, list[KeysValues]]:
+        """:meth:`_encode_contexts`, without gradients by a recording."""
+        if self._replay is None or torch.is_grad_enabled():
+            return self._encode_contexts(streams)
+        count = len(streams.placeholder_position)
+        more = grown(count, 128) - count  # nobody reads them
+
+        def encode(*tensors: Tensor) -> tuple[Tensor, ...]:
+            names = ("context", "context_mask", "placeholder_position", "placeholder_keys", "placeholder_mask")
+            made = self._encode_contexts(replace(streams, **dict(zip(names, tensors, strict=True))))
+            return (*made[:2], *(each for pair in made[2] for each in pair))
+
+        context, placeholder, *layers = self._replay(
+            encode,
+            streams.context,
+            streams.context_mask,
+            F.pad(streams.placeholder_position, (0, more)),
+            F.pad(streams.placeholder_keys, (0, 0, 0, more)),
+            F.pad(streams.placeholder_mask, (0, 0, 0, more), value=True),
+            setting=streams.padded,
+        )
+        pairs = zip(layers[::2], layers[1::2], strict=True)
+        return context, placeholder[:count], [KeysValues(keys[:count], values[:count]) for keys, values in pairs]
 
     def _encode_contexts(self, streams: Streams) -> tuple[Tensor, Tensor, list[KeysValues]]:
         """The last states of contexts and placeholders, and the placeholders' keys and values in each layer."""

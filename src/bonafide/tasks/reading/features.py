@@ -65,11 +65,13 @@ class Features:
 
     def chosen(self, draw: int) -> Integers:
         """The windows that training reads in draw ``draw``: those with a mention first, then some of the others."""
-        others = np.setdiff1d(np.arange(len(self.windows)), self.holding)
+        empty = np.ones(len(self.windows), bool)
+        empty[self.holding] = False
+        others = np.flatnonzero(empty)
         if len(others) > self.read:
             chance = np.random.default_rng([draw, *self.name.encode()])
             others = np.sort(chance.choice(others, self.read, replace=False))
-        return np.concatenate([self.holding, others]).astype(np.int64)
+        return np.concatenate([self.holding, others])
 
 
 def make_features(
