@@ -25,6 +25,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -47,6 +48,8 @@ from bonafide.learn.recipe import ObjectiveOptions, Recipe, read_recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.trainer import Trainer
 
+DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+"""What the profiler calls what a GPU does."""
 RUNS = 4
 """Places of the epoch at which steps are measured."""
 
@@ -60,6 +63,7 @@ class Busy:
     milliseconds: float  # the union of all kernels and copies
     share_of_step: float  # of the step without the profiler
     kernels_and_copies: float
+    longest: dict[str, float]  # milliseconds a step of the kernels that take most of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,7 @@ def timed(trainer: Trainer, run: range, warm: int) -> tuple[float, int]:
 def busy_time(trainer: Trainer, runs: Sequence[range], step_seconds: float) -> Busy:
     """What the GPU does in the same steps."""
     seconds, count = 0.0, 0
+    names: Counter[str] = Counter()
     for run in runs:
         train(trainer, range(run.start - 1, run.start))
         wait(trainer)
@@ -239,14 +244,17 @@ def busy_time(trainer: Trainer, runs: Sequence[range], step_seconds: float) -> B
             traced = json.loads(path.read_text())["traceEvents"]
         intervals = device_intervals(traced)
         seconds, count = seconds + covered(intervals) / 1e6, count + len(intervals)
+        for each in traced:
+            if each.get("cat") in DEVICE_WORK:
+                names[each["name"][:120]] += each["dur"]
     steps = sum(map(len, runs))
-    return Busy(seconds / steps * 1e3, seconds / steps / step_seconds, count / steps)
+    longest = {name: spent / steps / 1e3 for name, spent in names.most_common(30)}
+    return Busy(seconds / steps * 1e3, seconds / steps / step_seconds, count / steps, longest)
 
 
 def device_intervals(events: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
     """Begin and end, in microseconds, of each kernel and copy; not of the annotations over them."""
-    kinds = ("kernel", "gpu_memcpy", "gpu_memset")
-    return [(each["ts"], each["ts"] + each["dur"]) for each in events if each.get("cat") in kinds]
+    return [(each["ts"], each["ts"] + each["dur"]) for each in events if each.get("cat") in DEVICE_WORK]
 
 
 def covered(intervals: Sequence[tuple[float, float]]) -> float:

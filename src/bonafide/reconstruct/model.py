@@ -197,10 +197,17 @@ class Reconstructor(nn.Module):
         count = len(streams.placeholder_position)
         more = grown(count, 128) - count  # nobody reads them
 
-        def encode(*tensors: Tensor) -> tuple[Tensor, ...]:
-            names = ("context", "context_mask", "placeholder_position", "placeholder_keys", "placeholder_mask")
-            made = self._encode_contexts(replace(streams, **dict(zip(names, tensors, strict=True))))
-            return (*made[:2], *(each for pair in made[2] for each in pair))
+        def encode(context: Tensor, mask: Tensor, position: Tensor, keys: Tensor, seen: Tensor) -> tuple[Tensor, ...]:
+            given = replace(
+                streams,
+                context=context,
+                context_mask=mask,
+                placeholder_position=position,
+                placeholder_keys=keys,
+                placeholder_mask=seen,
+            )
+            states, placeholders, layers = self._encode_contexts(given)
+            return states, placeholders, *(each for pair in layers for each in pair)
 
         context, placeholder, *layers = self._replay(
             encode,
