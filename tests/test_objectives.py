@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bonafide.learn.first_only import FirstOnly
 from bonafide.learn.hard_em import HardEM
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.methods import METHODS, build_objective
+from bonafide.learn.microbatch import MicroBatch
 from bonafide.learn.mimax import Mimax
 from bonafide.learn.mml import MarginalLikelihood
 from bonafide.learn.objective import Moment, Objective, Outcome
@@ -70,8 +72,11 @@ class Numbers:
     def solver_training_scores(self) -> Tensor:
         return self.theta
 
-    def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
-        return self.phi.detach() if solutions is None else self.phi.detach()[solutions]
+    def reconstructor_scores(self, most: int = 0) -> Tensor:
+        scores = self.phi.detach().clone()
+        for first, last in pairwise(self.offsets.tolist()):
+            scores[first + (most or last - first) : last] = -torch.inf  # "drawn": the first ones
+        return scores
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
         return self.phi[solutions]
@@ -288,6 +293,16 @@ def test_soft_mimax_weighs_solutions_by_the_softmax_of_the_score() -> None:
     assert loss_of(outcome) == pytest.approx(0.25 * 1 + 0.75 * 2)
 
 
+def test_mimax_draws_and_chooses_among_the_drawn_candidates_alone() -> None:
+    counts: Counter[int] = Counter()
+    for step in range(50):
+        batch = Numbers([[-2.0, -2.0, -0.1]], [[-3.0, -2.0, -1.0]], step=step)
+        outcome = Mimax(candidates=2).step(batch, START)
+        counts.update(drawn(batch, outcome))
+        assert chosen(outcome) == [1]
+    assert set(counts) == {0, 1}
+
+
 def test_more_samples_train_the_reconstructor_on_their_mean() -> None:
     batch = Numbers([[-1.0] * 20], [[-1.0] * 20])
     outcome = Mimax(samples=4).step(batch, START)
@@ -338,6 +353,7 @@ EVERY: list[tuple[str, dict[str, Any], int]] = [
     ("hard-em", {"anneal": 10}, 0),
     ("mimax", {"soft": True, "simplicity": 0.5}, 0),
     ("mimax", {"solver_weight": 0.5, "samples": 2}, 0),
+    ("mimax", {"candidates": 2}, 0),
     ("mimax", {}, 10),
     ("vae", {}, 20),
     ("vae", {}, 30),
@@ -394,6 +410,25 @@ def test_no_samples_at_all_are_refused(method: str) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data(tmp_path_factory.mktemp("data"))
+
+
+def test_drawn_candidates_have_the_scores_they_have_among_all(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, "mimax")
+    with RunFolder.open(tmp_path / "run", made, resume=False) as folder:
+        trainer = Trainer(made, load_training_data(made, folder.path), folder)
+    everything = MicroBatch(trainer.items[:6], trainer.models, START, 0).reconstructor_scores()
+    found = []
+    for step in (0, 0, 1):
+        batch = MicroBatch(trainer.items[:6], trainer.models, Moment(step, 10), 0)
+        scores = batch.reconstructor_scores(3)
+        scored = scores > -INF
+        torch.testing.assert_close(scores[scored], everything[scored], atol=1e-4, rtol=0)
+        sizes = [int(scored[first:last].sum()) for first, last in pairwise(batch.offsets.tolist())]
+        assert sizes == [min(3, item.size) for item in trainer.items[:6]]
+        assert max(item.size for item in trainer.items[:6]) > 3
+        assert batch.asked.explains == 3
+        found.append(scored.tolist())
+    assert found[0] == found[1] != found[2]
 
 
 @pytest.mark.parametrize("method", METHODS)

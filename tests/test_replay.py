@@ -107,6 +107,21 @@ def test_a_pass_that_waits_for_its_gradient_is_not_overwritten():
 
 
 @needs_gpu
+def test_without_memory_for_recordings_calls_are_plain(monkeypatch):
+    net = _Net().cuda()
+    replay = Replay(net)
+    tokens, marks = torch.randint(0, 50, (4, 5), device="cuda"), torch.zeros(4, 5, 16, device="cuda")
+
+    def no_memory(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(replay, "_record", no_memory)
+    made = [replay(net, tokens, marks).detach() for _ in range(4)]
+    assert not replay._recordings
+    torch.testing.assert_close(made[3], net(tokens, marks).detach(), atol=1e-6, rtol=0)
+
+
+@needs_gpu
 def test_dropout_is_drawn_anew_at_each_replay():
     net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).cuda()
     replay = Replay(net)
@@ -129,14 +144,15 @@ def _data(root: Path, task: str) -> Path:
 
 
 @needs_gpu
-@pytest.mark.parametrize("task", ["sql", "reading", "discrete"])
-def test_a_run_with_graphs_is_a_run_without(tmp_path, task):
+@pytest.mark.parametrize(("task", "candidates"), [("sql", 0), ("sql", 5), ("reading", 0), ("discrete", 0)])
+def test_a_run_with_graphs_is_a_run_without(tmp_path, task, candidates):
     data, losses = _data(tmp_path / "data", task), []
     for graphs in (False, True):
         made = recipe(
             data,
             "mimax",
             data={"task": task, "max_solutions": 200},
+            objective={"options": {"switch": 2.0, "candidates": candidates}},
             solver={"dropout": 0.0},
             reconstructor={"dropout": 0.0},
             train={"graphs": graphs, "precision": "fp32", "encoder_rate": 1e-4, "head_rate": 1e-4, "budget": 40_000},

@@ -164,7 +164,7 @@ class _Batch:
     def solver_training_scores(self) -> torch.Tensor:
         return torch.tensor([0.0, -40.0])
 
-    def reconstructor_scores(self) -> torch.Tensor:
+    def reconstructor_scores(self, most: int = 0) -> torch.Tensor:
         return torch.tensor([-9.0, -3.0])
 
     def reconstructor_training_scores(self, solutions: torch.Tensor) -> torch.Tensor:

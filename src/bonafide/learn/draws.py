@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,6 +31,14 @@ def permutation(seed: int, epoch: int, count: int) -> list[int]:
     """The order of the examples in an epoch."""
     generator = torch.Generator().manual_seed(key(f"{seed}/order/{epoch}") >> 1)
     return torch.randperm(count, generator=generator).tolist()
+
+
+def some(seed: int, purpose: str, step: int, name: str, count: int, most: int) -> npt.NDArray[np.int64]:
+    """At most ``most`` of 0 … count − 1, ascending, each as likely as any other."""
+    if count <= most:
+        return np.arange(count)
+    generator = np.random.default_rng(key(f"{seed}/{purpose}/{step}/{name}"))
+    return np.sort(generator.choice(count, most, replace=False))
 
 
 def key(text: str) -> int:

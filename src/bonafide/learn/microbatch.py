@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bonafide.arrays import offsets
 from bonafide.learn import draws
 from bonafide.learn.learnable import Features, Narrowing, SolverBatch, SolverModule
 from bonafide.learn.objective import Moment
@@ -73,7 +74,22 @@ class Ready:
     solver: SolverBatch
     operations: Tensor  # (solutions,)
     deciding: SolverBatch | None  # what the solver's scores to decide by are computed from, where they were asked for
-    everything: Batch | None  # the reconstructor's batch of all solutions, where it was asked for
+    explained: Explained | None  # what the reconstructor scores, where it was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Solutions that the reconstructor scores: all, or some of each example."""
+
+    batch: Batch
+    places: Tensor | None  # (scored,): which solutions these are; None: all
+    back: Tensor | None  # (solutions,): which of the scored ones a solution is, 0 for none
+
+    def spread(self, scores: Tensor) -> Tensor:
+        """(scored,) → (solutions,): −inf for those that are not scored."""
+        if self.places is None or self.back is None:
+            return scores
+        return scores.new_full((len(self.back),), -torch.inf).index_copy(0, self.places, scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +97,18 @@ class Asked:
     """What an objective asked of a micro-batch, and so will ask of the next one."""
 
     decides: bool = False  # the solver's scores to decide by
-    whole: bool = False  # the reconstructor's scores of all solutions
+    explains: int | None = None  # the reconstructor's scores: of at most so many solutions of an example, 0 for all
 
 
-def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, epoch: int) -> Ready:
+def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, moment: Moment, seed: int) -> Ready:
     """Put a micro-batch together."""
-    solver = _moved(models.solver.collate([item.features for item in items], draw=epoch), models.device)
+    solver = _moved(models.solver.collate([item.features for item in items], draw=moment.epoch), models.device)
     operations = np.concatenate([item.operations for item in items]).astype(np.float32)
     return Ready(
         solver,
         _sent(torch.from_numpy(operations), models.device),
         _deciding(items, models, solver) if asked.decides else None,
-        _everything(items, models) if asked.whole else None,
+        _explained(items, models, asked.explains, moment, seed) if asked.explains is not None else None,
     )
 
 
@@ -103,25 +119,26 @@ class Ahead:
     kernels waiting for longer than it takes.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, seed: int) -> None:
         self._models = models
+        self._seed = seed
         self._coming: tuple[list[str], Ready] | None = None
 
-    def prepare(self, items: Sequence[Prepared], asked: Asked, epoch: int) -> None:
+    def prepare(self, items: Sequence[Prepared], asked: Asked, moment: Moment) -> None:
         """These will be taken next; call it when this micro-batch is on its way."""
         if self._models.device.type == "cuda":
-            self._coming = [item.id for item in items], make_ready(items, self._models, asked, epoch)
+            self._coming = [item.id for item in items], make_ready(items, self._models, asked, moment, self._seed)
 
     def forget(self) -> None:
         """What was prepared is no longer as it was."""
         self._coming = None
 
-    def take(self, items: Sequence[Prepared], epoch: int) -> Ready:
+    def take(self, items: Sequence[Prepared], moment: Moment) -> Ready:
         """What was prepared, or made now."""
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == [item.id for item in items]:
             return coming[1]
-        return make_ready(items, self._models, Asked(), epoch)
+        return make_ready(items, self._models, Asked(), moment, self._seed)
 
 
 class MicroBatch:
@@ -141,11 +158,11 @@ class MicroBatch:
         self._moment = moment
         self._seed = seed
         self._allowed = allowed
-        ready = ready or make_ready(items, models, Asked(), moment.epoch)
+        ready = ready or make_ready(items, models, Asked(), moment, seed)
         self._batch = ready.solver
         self.operations = ready.operations
         self._deciding = ready.deciding
-        self._everything = ready.everything
+        self._explained = ready.explained
         self.asked = Asked()
 
     @property
@@ -193,18 +210,23 @@ class MicroBatch:
         scores: Tensor = solver.log_prob(output, self._batch)
         return scores
 
-    def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
+    def reconstructor_scores(self, most: int = 0) -> Tensor:
         """(solutions,): to decide by."""
         reconstructor = self._reconstructor
+        self.asked = replace(self.asked, explains=most)
+        if self._explained is None or (self._explained.places is None) != (most == 0):
+            self._explained = _explained(self._items, self._models, most, self._moment, self._seed)
         with torch.no_grad(), self._models.deciding(reconstructor):
-            batch = self._all() if solutions is None else self._only(solutions)
-            return reconstructor.log_prob(batch, full_precision=True).float()
+            scores = reconstructor.log_prob(self._explained.batch, full_precision=True).float()
+        return self._explained.spread(scores)
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
         """(chosen,): to train on, in the order of ``solutions``."""
         with self._models.autocast():
-            if self._everything is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
-                return self._reconstructor.log_prob_of(self._everything, solutions)
+            explained = self._explained
+            if explained is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
+                places = solutions if explained.back is None else explained.back[solutions]
+                return self._reconstructor.log_prob_of(explained.batch, places)
             return self._reconstructor.log_prob(self._only(solutions))
 
     @property
@@ -212,17 +234,11 @@ class MicroBatch:
         assert self._models.reconstructor is not None, "this objective needs a reconstructor"
         return self._models.reconstructor
 
-    def _all(self) -> Batch:
-        self.asked = replace(self.asked, whole=True)
-        if self._everything is None:
-            self._everything = _everything(self._items, self._models)
-        return self._everything
-
     def _only(self, solutions: Tensor) -> Batch:
         """The reconstructor's batch for these (indices into the flat solutions), for which the device is waited for."""
         flat = solutions.cpu().numpy()
         layouts = _layouts(self._items)
-        starts = np.cumsum([0, *(len(layout.composition) for layout in layouts)])
+        starts = offsets([len(layout) for layout in layouts])
         owner = np.searchsorted(starts, flat, side="right") - 1
         return self._reconstructor.batch(
             [layouts[each] for each in owner.tolist()],
@@ -243,10 +259,29 @@ def _moved(batch: SolverBatch, device: torch.device) -> SolverBatch:
     return batch.to(device, non_blocking=True)
 
 
-def _everything(items: Sequence[Prepared], models: Models) -> Batch:
+def _explained(items: Sequence[Prepared], models: Models, most: int, moment: Moment, seed: int) -> Explained:
     assert models.reconstructor is not None, "this objective needs a reconstructor"
     layouts = _layouts(items)
-    return models.reconstructor.batch(layouts, [np.arange(len(layout.composition)) for layout in layouts])
+    if not most:
+        everything = [np.arange(len(layout)) for layout in layouts]
+        return Explained(models.reconstructor.batch(layouts, everything), None, None)
+    sizes = [item.size for item in items]
+    kept = np.concatenate(
+        [
+            draws.some(seed, "candidates", moment.step, item.id, item.size, most) + first
+            for item, first in zip(items, offsets(sizes)[:-1].tolist(), strict=True)
+        ]
+    )
+    starts = offsets([len(layout) for layout in layouts])
+    inside = np.split(kept, np.searchsorted(kept, starts[1:-1]))
+    chosen = [part - start for part, start in zip(inside, starts[:-1].tolist(), strict=True)]
+    back = np.zeros(sum(sizes), np.int64)
+    back[kept] = np.arange(len(kept))
+    return Explained(
+        models.reconstructor.batch(layouts, chosen),
+        _sent(torch.from_numpy(kept), models.device),
+        _sent(torch.from_numpy(back), models.device),
+    )
 
 
 def _layouts(items: Sequence[Prepared]) -> list[Layout]:

@@ -69,12 +69,15 @@ class Batch(Protocol):
         """(solutions,): log P_θ(z | d, q) to train on: dropout on, with gradient."""
         ...
 
-    def reconstructor_scores(self, solutions: Tensor | None = None) -> Tensor:
-        """(solutions,): log P_φ(q | d, z) to decide by, of these solutions (default: all); no gradient."""
+    def reconstructor_scores(self, most: int = 0) -> Tensor:
+        """(solutions,): log P_φ(q | d, z) to decide by; no gradient.
+
+        ``most`` > 0: of at most so many solutions of an example, drawn anew at each step; −inf for the others.
+        """
         ...
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
-        """(chosen,): log P_φ(q | d, z) of these solutions to train on, with gradient."""
+        """(chosen,): log P_φ(q | d, z) of these solutions, which were scored, to train on, with gradient."""
         ...
 
 

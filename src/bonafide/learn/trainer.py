@@ -106,7 +106,7 @@ class Trainer:
         self.proposed: list[tuple[int, str]] = []
         self.step = 0
         self._stopped = False
-        self._ahead = Ahead(self.models)
+        self._ahead = Ahead(self.models, recipe.train.seed)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -248,7 +248,7 @@ class Trainer:
         following = [*parts[1:], *(self._parts(moment.step + 1)[:1] if moment.step + 1 < self.steps else [])]
         for place, part in enumerate(parts):
             items = [self.items[index] for index in part]
-            ready = self._ahead.take(items, moment.epoch)
+            ready = self._ahead.take(items, moment)
             permitted = None if allowed is None else [allowed[index] for index in part]
             batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready)
             outcome = self.objective.step(batch, moment)
@@ -258,8 +258,8 @@ class Trainer:
             if place == len(parts) - 1:
                 self._optimise(moment)
             if place < len(following):
-                epoch = (moment.step + (place == len(parts) - 1)) // self.steps_per_epoch
-                self._ahead.prepare([self.items[index] for index in following[place]], batch.asked, epoch)
+                then = Moment(moment.step + (place == len(parts) - 1), self.steps_per_epoch)
+                self._ahead.prepare([self.items[index] for index in following[place]], batch.asked, then)
         losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
         losses = losses.to("cpu", non_blocking=True)
         arrived = None
