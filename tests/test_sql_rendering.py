@@ -37,8 +37,9 @@ def test_a_query_reads_as_the_released_code_writes_it():
         "select average ( <Order price> ) where <City> = oslo and <Weight> < 2.5"
     )
     asked = rendered_query(query, TABLE, verbalised=True)
-    assert (
-        shown(asked[0], asked.context) == "select average ( <Order price> ) where <City> = oslo and <Weight> less 2.5"
+    assert shown(asked[0], asked.context) == (
+        "select average mean ( <Order price> ) where <City> = oslo "
+        "and <Weight> less smaller fewer under below before 2.5"
     )
 
 
@@ -46,7 +47,9 @@ def test_where_stands_even_before_nothing_and_whole_numbers_have_no_point():
     plain = rendered_query(Query(0, Aggregate.NONE, frozenset()), TABLE)
     assert shown(plain[0], plain.context) == "select none ( <City> ) where"
     number = rendered_query(Query(0, Aggregate.COUNT, frozenset({Condition(1, Operator.ABOVE, 1200.0)})), TABLE, True)
-    assert shown(number[0], number.context) == "select many ( <City> ) where <Order price> more 1200"
+    assert shown(number[0], number.context) == (
+        "select many number ( <City> ) where <Order price> more greater larger over above after 1200"
+    )
 
 
 def test_words_literals_and_references_are_told_apart():

@@ -79,7 +79,8 @@ def load_training_data(
             empty += 1
             continue
         if len(solutions) > recipe.data.max_solutions:
-            solutions = thinned(task, solutions, recipe.data.max_solutions, name, recipe.train.seed)
+            most, simplest = recipe.data.max_solutions, recipe.data.simplest
+            solutions = thinned(task, solutions, most, name, recipe.train.seed, simplest)
             capped += 1
         items.append(Item(example, contexts[key], solutions))
     if not items:
@@ -97,10 +98,19 @@ def load_training_data(
     return TrainingData(items, _dev(task, root, recipe), store.manifest["options"], report)
 
 
-def thinned(task: Learnable, solutions: Any, most: int, name: str, seed: int) -> Any:
-    """A uniform sample of a set, in order, by a seed that depends on the example."""
+def thinned(task: Learnable, solutions: Any, most: int, name: str, seed: int, simplest: float = 0.0) -> Any:
+    """A uniform sample of a set, in order, by a seed that depends on the example.
+
+    ``simplest``: this share of it are the solutions with the fewest operations, drawn where several have as many.
+    """
     chance = np.random.default_rng(draws.key(f"{seed}/kept/{name}"))
-    return task.picked(solutions, np.sort(chance.choice(len(solutions), most, replace=False)))
+    if not simplest:
+        return task.picked(solutions, np.sort(chance.choice(len(solutions), most, replace=False)))
+    first = round(simplest * most)
+    shuffled = chance.permutation(len(solutions))
+    order = shuffled[np.argsort(task.operations(solutions)[shuffled], kind="stable")]
+    others = chance.choice(order[first:], most - first, replace=False)
+    return task.picked(solutions, np.sort(np.concatenate([order[:first], others])))
 
 
 def _store(

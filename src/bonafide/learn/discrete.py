@@ -240,6 +240,10 @@ class DiscreteLearning:
         """One program."""
         return rendered_program(prediction.program, prediction.reading, prediction.language)
 
+    def operations_of(self, prediction: DiscreteAnswer) -> int:
+        """Of the program."""
+        return prediction.program.operations
+
     def scores(self, prediction: DiscreteAnswer, example: Example) -> dict[str, float]:
         """DROP's exact match, under the name that all tasks share, and F1."""
         found = score(prediction.answer, example.answers)

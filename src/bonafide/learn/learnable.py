@@ -134,6 +134,15 @@ class Solver(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """A task whose predictions can be held to be longer or shorter (:mod:`bonafide.learn.description`)."""
+
+    def operations_of(self, prediction: Any) -> int:
+        """As :meth:`Learnable.operations` counts them."""
+        ...
+
+
+@runtime_checkable
 class Narrowing(Protocol):
     """A solver that reads less of a context to compare solutions with each other than to train on them."""
 

@@ -2,8 +2,8 @@
 
 Once an epoch: the mix of operations among the solutions that trained the solver, how often solver and reconstructor
 would choose the same, how undecided the solver is over Z, and by how much the reconstructor prefers its choice. On
-dev: execution accuracy, and how well the questions can be reconstructed from the predicted solutions, since
-execution accuracy cannot see a wrong aggregate.
+dev: execution accuracy, and how well the questions can be told by the predicted solutions, since execution accuracy
+cannot see a wrong aggregate: by the run's own reconstructor, and by description length, which compares runs too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor
 
 from bonafide import ragged
 from bonafide.learn.data import Dev
-from bonafide.learn.learnable import Item, Learnable, Proposing
+from bonafide.learn.description import Described, described, description_length
+from bonafide.learn.learnable import Counting, Item, Learnable, Proposing
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
@@ -111,9 +112,10 @@ class Monitor:
 
 
 def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict[str, float]:
-    """How right the greedy predictions are, and the mean log P_φ(q | d, predicted z) of the dev questions."""
+    """How right the greedy predictions are, and how well the dev questions are told by them: the more, the better."""
     totals = {"execution": 0.0}
     explained: list[float] = []
+    told: list[Described] = []
     for start in range(0, len(dev.examples), batch):
         part = dev.examples[start : start + batch]
         contexts = [dev.context_of(example) for example in part]
@@ -124,9 +126,11 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
                 continue
             for name, score in model.task.scores(found[0], example).items():
                 totals[name] = totals.get(name, 0.0) + score
+            shown = model.task.rendered_prediction(found[0], context, example.question, recipe)
             if model.reconstructor is not None:
-                shown = model.task.rendered_prediction(found[0], context, example.question, recipe)
                 layouts.append(tokenise(shown, example.question, model.reconstructor_tokenizer))
+            if isinstance(model.task, Counting):
+                told.append(described(example.question, shown, model.task.operations_of(found[0])))
         if model.reconstructor is not None and layouts:
             model.reconstructor.eval()
             with torch.no_grad():
@@ -135,6 +139,8 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
     figures = {f"dev_{name}": total / len(dev.examples) for name, total in totals.items()}
     if explained:
         figures["dev_reconstruction"] = float(np.mean(explained))
+    if told:
+        figures["dev_description"] = -description_length(told)
     return figures
 
 

@@ -31,6 +31,9 @@ class Data:
     solutions: str = ""  # a solution store of the train examples; empty: searched into the run's folder
     largest: float = 1.0  # the share of train examples with the largest sets: 0.18 is the paper's hard set
     max_solutions: int = 2000  # solutions of an example that are used; more are sampled once, and reported
+    simplest: float = (
+        0.0  # the share of a sampled set that has the fewest operations; the rest is drawn from all others
+    )
     propose: bool = False  # discrete: at each evaluation, add the right programs that the model predicts to the sets
     dev_examples: int = 0  # dev examples that are decoded at each evaluation; 0: all
     workers: int = 1
@@ -40,6 +43,7 @@ class Data:
 class SolverOptions:
     """The solver: an encoder by hub name, path or ``minilm``, or ``scratch`` for a small one from nothing."""
 
+    kind: str = "slots"  # sql: fills the slots of a query; text writes it, with a BART as its encoder
     encoder: str = "minilm"
     layers: int = 2  # of a scratch encoder
     width: int = 64
@@ -93,7 +97,7 @@ class TrainOptions:
     graphs: bool = True  # on a GPU, launch small kernels together (CUDA graphs)
     evaluate_every: float = 1.0  # epochs
     checkpoint_every: int = 200  # steps
-    select_by: str = "execution"  # the dev figure that picks the best checkpoint: execution, reconstruction, last
+    select_by: str = "execution"  # the dev figure that picks the best checkpoint: execution, description, …, or last
     patience: int = 0  # evaluations without a better figure before training stops; 0: never
     log_every: int = 10
 
@@ -116,9 +120,10 @@ class Recipe:
 
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("language", "aggregates"): ("typed", "untyped"),
+    ("solver", "kind"): ("slots", "text"),
     ("reconstructor", "kind"): ("t-scratch", "t-dae", "warm", "bart"),
     ("train", "precision"): ("auto", "fp32", "bf16"),
-    ("train", "select_by"): ("execution", "reconstruction", "last"),
+    ("train", "select_by"): ("execution", "reconstruction", "description", "last"),
 }
 
 
@@ -223,6 +228,10 @@ def _check(recipe: Recipe, source: str) -> None:
             )
     if recipe.data.propose and recipe.data.task != "discrete":
         raise BonafideError(f"{source}: data.propose is for the task discrete; the sets of the others are complete.")
+    if recipe.solver.kind != "slots" and recipe.data.task != "sql":
+        raise BonafideError(f"{source}: solver.kind is for the task sql; each of the others has one solver.")
+    if not 0 <= recipe.data.simplest <= 1:
+        raise BonafideError(f"{source}: data.simplest is a share, from 0 to 1; found {recipe.data.simplest}.")
     if recipe.data.largest > 1:
         raise BonafideError(f"{source}: data.largest is a share, at most 1; found {recipe.data.largest}.")
     if recipe.reconstructor.kind in ("bart", "warm") and not recipe.reconstructor.path:

@@ -13,6 +13,7 @@ import torch
 
 from bonafide.examples import Answer, Example, ExampleFile, Gold, open_examples
 from bonafide.learn.learnable import Integers, Item, SolverModule, Split, Started
+from bonafide.learn.writer import QueryWriter, WriterSpec, build_query_writer
 from bonafide.rendering import RenderedSet
 from bonafide.search.run import Progress
 from bonafide.search.sql import search_sql
@@ -25,6 +26,7 @@ from bonafide.tasks.sql.solver import SolverSpec, SqlSolver, build_sql_solver
 from bonafide.tasks.sql.sources import open_tables
 from bonafide.tasks.sql.tables import Table
 from bonafide.tasks.sql.task import QueryCodec
+from bonafide.tasks.text.solver import TextSpec
 
 if TYPE_CHECKING:
     from bonafide.learn.recipe import Recipe
@@ -150,8 +152,12 @@ class SqlLearning:
         return [text for item in items for text in (item.example.question, " ; ".join(item.context.header))]
 
     def build_solver(self, recipe: Recipe, store: dict[str, Any], texts: Sequence[str]) -> SolverModule:
-        """Slots on an encoder."""
+        """Slots on an encoder, or an encoder–decoder that writes."""
         options = recipe.solver
+        language = Language(**store["language"])
+        if options.kind == "text":
+            text = TextSpec(options.encoder, options.layers, options.width, options.heads, options.dropout)
+            return build_query_writer(WriterSpec(text, language), texts, recipe.train.seed)
         spec = SolverSpec(
             encoder=options.encoder,
             layers=options.layers,
@@ -160,12 +166,14 @@ class SqlLearning:
             head_width=options.head_width,
             dropout=options.dropout,
             averaged=options.averaged,
-            language=Language(**store["language"]),
+            language=language,
         )
         return build_sql_solver(spec, texts=texts, seed=recipe.train.seed)
 
     def load_solver(self, config: dict[str, Any], tokenizer: Path) -> SolverModule:
         """As it was saved."""
+        if config.get("kind") == "text":
+            return QueryWriter.from_config(config, tokenizer)
         return SqlSolver.from_config(config, tokenizer)
 
     def rendered(self, item: Item, recipe: Recipe) -> list[RenderedSet]:
@@ -173,7 +181,7 @@ class SqlLearning:
         return [rendered(item.solutions, item.context, verbalised=recipe.reconstructor.verbalised)]
 
     def predict(
-        self, solver: SqlSolver, asked: Sequence[tuple[Table, str]], top: int, beam: int, execution_guided: bool
+        self, solver: SolverModule, asked: Sequence[tuple[Table, str]], top: int, beam: int, execution_guided: bool
     ) -> list[list[SqlAnswer]]:
         """Queries with what they return, by greedy search or beam."""
         device = next(solver.parameters()).device
@@ -195,6 +203,10 @@ class SqlLearning:
     def rendered_prediction(self, prediction: SqlAnswer, context: Table, question: str, recipe: Recipe) -> RenderedSet:
         """One query."""
         return rendered_query(prediction.query, context, verbalised=recipe.reconstructor.verbalised)
+
+    def operations_of(self, prediction: SqlAnswer) -> int:
+        """Conditions, and an aggregate."""
+        return len(prediction.query.conditions) + (prediction.query.aggregate > 0)
 
     def scores(self, prediction: SqlAnswer, example: Example) -> dict[str, float]:
         """Whether it returns the answer."""

@@ -344,9 +344,9 @@ class Trainer:
         self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
-        key = {"execution": "dev_execution", "reconstruction": "dev_reconstruction"}.get(self.recipe.train.select_by)
-        known = key is not None and key in figures  # without dev examples or a reconstructor, the last is the best
-        figure = figures[key] if key is not None and known else float(self.step)
+        key = f"dev_{self.recipe.train.select_by}"  # dev_last is never there
+        known = key in figures  # without dev examples or a reconstructor, the last is the best
+        figure = figures[key] if known else float(self.step)
         if not self.best or figure >= self.best["figure"]:
             self.best = {"figure": figure, "by": key if known else "last step", "step": self.step, **figures}
             save_model(self.folder.path / "model", model)

@@ -3,7 +3,9 @@
 The context is the column names; each ``<span>`` points at one of them. Words, order and the ``where`` that stands
 even before nothing are the released code's; the value is the literal text. Ours: columns are told apart by their
 place in the context, not by new tokens, and conditions come in the order of the solution set (by column, operator,
-place in the question). ``verbalised`` says aggregates and operators in the words that questions use.
+place in the question). ``verbalised`` says aggregates and operators in the words that English questions use: where one
+row matches, MAX, MIN, SUM and AVG all return its cell, and nothing in the data tells a model that has never read
+English which of them "largest" means.
 """
 
 from __future__ import annotations
@@ -19,8 +21,15 @@ SEPARATOR = " ; "
 
 _AGGREGATES = ("none", "max", "min", "count", "sum", "average")
 _OPERATORS = ("=", ">", "<")
-_ASKED_AGGREGATES = ("what", "highest", "lowest", "many", "total", "average")
-_ASKED_OPERATORS = ("=", "more", "less")
+_ASKED_AGGREGATES = (
+    "what which who",
+    "highest most largest maximum greatest",
+    "lowest least smallest minimum fewest",
+    "many number",
+    "total sum",
+    "average mean",
+)
+_ASKED_OPERATORS = ("=", "more greater larger over above after", "less smaller fewer under below before")
 
 
 def rendered(queries: QuerySet, table: Table, verbalised: bool = False) -> RenderedSet:

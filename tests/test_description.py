@@ -1,0 +1,103 @@
+"""Description length: right solutions tell their questions in fewer words than wrong ones, and no gold is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bonafide.learn.description import Described, described, description_length, question_log_probs
+from bonafide.learn.trainer import train
+from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
+from tiny_runs import recipe, write_data
+
+ASKED = {"none": "what is", "max": "the highest", "min": "the lowest", "count": "how many"}
+COLUMNS, VALUES = ("city", "price", "weight", "colour"), ("oslo", "bern", "vigo", "red", "blue", "7", "12")
+
+
+def asked(count: int = 300, seed: int = 0) -> list[tuple[str, str, list[str]]]:
+    """(question, aggregate, words that the solution says): a column, and one or two values."""
+    chance = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        aggregate = str(chance.choice(list(ASKED), p=[0.6, 0.15, 0.15, 0.1]))
+        column, values = str(chance.choice(COLUMNS)), chance.choice(VALUES, chance.integers(1, 3), replace=False)
+        question = f"{ASKED[aggregate]} {column} for {' and '.join(values)} ?"
+        made.append((question, aggregate, [column, *map(str, values)]))
+    return made
+
+
+def told(pairs: list[tuple[str, str, list[str]]]) -> list[Described]:
+    return [
+        Described(
+            tuple(question.split()), ("select", aggregate), frozenset(said), len(said) - 1 + (aggregate != "none")
+        )
+        for question, aggregate, said in pairs
+    ]
+
+
+def test_the_more_solutions_are_wrong_the_longer_is_the_description() -> None:
+    chance = np.random.default_rng(1)
+    genuine = asked()
+    lengths = []
+    for share in (0.0, 0.2, 0.5, 1.0):
+        wrong = chance.random(len(genuine)) < share
+        changed = [
+            (question, str(chance.choice(list(ASKED))) if bad else aggregate, said)
+            for (question, aggregate, said), bad in zip(genuine, wrong, strict=True)
+        ]
+        lengths.append(description_length(told(changed)))
+    assert lengths == sorted(lengths)
+    assert lengths[-1] > lengths[0] + 1
+
+
+def test_a_condition_that_is_left_out_and_one_too_many_are_seen() -> None:
+    genuine = asked()
+    without = [(question, aggregate, said[:2]) for question, aggregate, said in genuine]
+    more = [(question, aggregate, [*said, "other"]) for question, aggregate, said in genuine]
+    assert description_length(told(genuine)) < min(description_length(told(each)) for each in (without, more))
+
+
+def test_an_aggregate_that_stands_for_none_explains_as_much_and_costs_more() -> None:
+    genuine = asked()
+    exchanged = [(question, {"none": "max", "max": "none"}.get(each, each), said) for question, each, said in genuine]
+    assert description_length(told(genuine), price=0.0) == pytest.approx(description_length(told(exchanged), price=0.0))
+    assert description_length(told(genuine)) < description_length(told(exchanged)) - 0.5
+
+
+def test_a_question_is_told_by_what_was_learned_from_others() -> None:
+    """Noise that is as predictable as it can be from its own question explains nothing."""
+    chance = np.random.default_rng(2)
+    genuine = asked()
+    noise = [(question, f"o{number}", said) for number, (question, _, said) in enumerate(genuine)]
+    chance.shuffle(noise)  # type: ignore[arg-type]
+    assert question_log_probs(told(noise)).mean() < question_log_probs(told(genuine)).mean()
+
+
+def test_few_predictions_have_a_length_too() -> None:
+    assert description_length([]) == 0.0
+    assert np.isfinite(description_length(told(asked(1))))
+    assert np.isfinite(description_length([Described((), (), frozenset(), 0)] * 3))
+
+
+def test_words_of_a_rendering_are_operations_or_can_be_copied() -> None:
+    segments = ((Word("select"), Word("max"), SpanReference(7, 12)), (Word("where"), Literal("New York")))
+    rendered = RenderedSet("city ; price", segments, np.array([[0, 1]], np.int32))
+    made = described("Highest price in New York?", rendered, 2)
+    assert made.question == ("highest", "price", "in", "new", "york", "?")
+    assert made.operations == ("select", "max", "where")
+    assert made.copied == {"price", "new", "york"}
+
+
+def test_a_run_keeps_the_checkpoint_with_the_shortest_description(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    made = recipe(data, "hard-em", train={"select_by": "description", "evaluate_every": 0.5})
+    run = train(made, tmp_path / "run")
+    lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    found = {each["step"]: each["evaluation"]["dev_description"] for each in lines if "evaluation" in each}
+    assert len(found) > 4
+    best = json.loads((run.path / "result.json").read_text())["best"]
+    assert best["by"] == "dev_description"
+    assert best["figure"] == pytest.approx(max(found.values()))
