@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -29,6 +29,11 @@ class Prepared:
     features: Features
     layouts: tuple[Layout, ...]  # its solutions, one layout after the other; none without a reconstructor
     operations: np.ndarray[Any, np.dtype[np.int64]]  # (solutions,)
+
+    @classmethod
+    def of_another(cls, name: str) -> Prepared:
+        """An example that another process trains (:mod:`bonafide.learn.together`)."""
+        return cls(name, cast(Features, None), (), np.zeros(0, np.int64))
 
     @property
     def size(self) -> int:

@@ -24,6 +24,7 @@ from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.saved import Model
+from bonafide.learn.together import Together
 from bonafide.reconstruct.layout import tokenise
 
 
@@ -46,6 +47,7 @@ class Monitor:
         self._chosen = {name: np.full(len(prepared), -1, dtype=np.int64) for name in self._NAMES}
         self._sums = {"entropy": [0.0, 0], "margin": [0.0, 0]}
         self._unread: list[_Seen] = []
+        self._everyone = self._chosen  # of all processes
 
     def see(self, part: Sequence[int], offsets: Tensor, outcome: Outcome) -> None:
         """Take note of one micro-batch, without waiting for the device: what it says is read when it is needed."""
@@ -81,34 +83,51 @@ class Monitor:
                 self._sums[name][1] += int(count)
         self._unread = []
 
-    def epoch_figures(self) -> dict[str, float]:
-        """Figures since the last call; starts the sums anew."""
+    def gather(self, together: Together) -> None:
+        """Let the first process know what all have seen: for the figures, the selections and the state."""
         self._read()
-        selected = zip(self._items, self._chosen["selected"].tolist(), strict=True)
+        if together.alone:
+            return
+        self._everyone = {name: together.largest(torch.from_numpy(each)).numpy() for name, each in self._chosen.items()}
+        sums = {name: together.summed(torch.tensor(each, dtype=torch.float64)) for name, each in self._sums.items()}
+        self.forget_sums()
+        if together.first:
+            self._sums = {name: [float(total), int(count)] for name, (total, count) in sums.items()}
+
+    def forget_sums(self) -> None:
+        """Start them anew."""
+        self._sums = {name: [0.0, 0] for name in self._sums}
+
+    def epoch_figures(self) -> dict[str, float]:
+        """Figures since the sums were started."""
+        self._read()
+        selected = zip(self._items, self._everyone["selected"].tolist(), strict=True)
         figures = self._task.mix([(item.solutions, index) for item, index in selected if index >= 0])
-        solver, reconstructor = self._chosen["solver"], self._chosen["reconstructor"]
+        solver, reconstructor = self._everyone["solver"], self._everyone["reconstructor"]
         both = (solver >= 0) & (reconstructor >= 0)
         if both.any():
             figures["agreement"] = float((solver[both] == reconstructor[both]).mean())
         for name, (total, count) in self._sums.items():
             if count:
                 figures[name] = total / count
-        self._sums = {name: [0.0, 0] for name in self._sums}
         return figures
 
     def selections(self) -> dict[str, list[int]]:
         """For each training example, the place in its set of what was last chosen; −1 for nothing."""
         self._read()
-        return {name: chosen.tolist() for name, chosen in self._chosen.items()}
+        return {name: chosen.tolist() for name, chosen in self._everyone.items()}
 
     def state(self) -> dict[str, Any]:
         """To put into a checkpoint."""
         return {"chosen": self.selections(), "sums": self._sums}  # in this order: the first reads what is unread
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any], together: Together) -> None:
         """From a checkpoint."""
-        self._chosen = {name: np.array(chosen) for name, chosen in state["chosen"].items()}
-        self._sums = {name: list(pair) for name, pair in state["sums"].items()}
+        own = np.array([together.owns(place) for place in range(len(self._items))], bool)
+        self._chosen = {name: np.where(own, np.array(chosen), -1) for name, chosen in state["chosen"].items()}
+        self._everyone = self._chosen
+        if together.first:
+            self._sums = {name: list(pair) for name, pair in state["sums"].items()}
 
 
 def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict[str, float]:

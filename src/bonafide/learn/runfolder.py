@@ -2,6 +2,7 @@
 
 runs/a/
   README.md           what this is, with the result, for people
+  card.md             the model card: task, data, method, figures, licence, what it is not for
   recipe.json         every setting
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
@@ -34,6 +35,7 @@ import transformers
 from bonafide import __version__
 from bonafide.errors import BonafideError
 from bonafide.files import explained, made_folder, read_json, write_json, write_whole
+from bonafide.learn.card import model_card
 from bonafide.learn.recipe import Recipe
 
 
@@ -133,8 +135,12 @@ class RunFolder:
             stream.writelines(lines[:evaluations])
 
     def finish(self, best: dict[str, Any], data: dict[str, Any]) -> None:
-        """Write the page that a person reads."""
+        """Write the model card, and the page that a person reads."""
         write_json(self.path / "result.json", {"best": best, "data": data})
+        store = Path(self.recipe.data.solutions or self.path / "solutions")
+        card = model_card(self.recipe, read_json(self.path / "environment.json"), best, data, store)
+        with write_whole(self.path / "card.md") as stream:
+            stream.write(card.encode())
         method, task = self.recipe.objective.method, self.recipe.data.task
         lines = [
             f"# A bonafide run: {method}",
@@ -153,7 +159,7 @@ class RunFolder:
         ask = f'bonafide.load("{self.path}").predict(context, "your question")'
         if task in options:
             ask = f'bonafide predict {shlex.quote(str(self.path))} {options[task]} "your question"'
-        lines += ["", f"Ask it: `{ask}`", ""]
+        lines += ["", f"Ask it: `{ask}`", "", "What it is, and is not for: [card.md](card.md).", ""]
         with write_whole(self.path / "README.md") as stream:
             stream.write("\n".join(lines).encode())
 

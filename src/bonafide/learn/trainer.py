@@ -4,7 +4,7 @@ An optimiser step is a fixed number of examples; the token budget only cuts it i
 examples and every draw are keyed by (seed, epoch or step, example id), so a run that was killed goes on to the same
 weights. Decisions (which solution trains what) are made in fp32 with dropout off; training is bf16 on a GPU.
 
-Devices, mixed precision and gradient scaling are accelerate's.
+Devices, mixed precision and gradient scaling are accelerate's; several processes train one run as ``together.py`` says.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
 from bonafide import ragged
@@ -43,6 +46,7 @@ from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, save_model
+from bonafide.learn.together import Together
 from bonafide.learn.track import Board
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.denoise import Denoising
@@ -78,21 +82,41 @@ def train(
     """Train by a recipe into the folder ``out``; with ``resume``, go on from its last checkpoint."""
     # A step is thousands of launches: queue more than 1,024 of them. CUDA reads this once, when it is first asked for.
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
-    with RunFolder.open(out, recipe, resume) as folder:
-        data = load_training_data(recipe, out, *(search_progress or (None, None)))
-        trainer = Trainer(recipe, data, folder, watcher)
+    # The first process may search for hours while the others wait.
+    patience = InitProcessGroupKwargs(timeout=timedelta(days=7))
+    accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision), kwargs_handlers=[patience])
+    together = Together(accelerator.device)
+    with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
+        if together.first:
+            data = load_training_data(recipe, out, *(search_progress or (None, None)))
+        together.wait()
+        if not together.first:  # the first has searched, where there was no store
+            data = load_training_data(recipe, out)
+        trainer = Trainer(recipe, data, folder, watcher, accelerator)
         trainer.run()
+        together.leave()
         return folder
 
 
 class Trainer:
     """One run. Public so that a test or a notebook can look inside; :func:`train` is the way to use it."""
 
-    def __init__(self, recipe: Recipe, data: TrainingData, folder: RunFolder, watcher: Watcher | None = None) -> None:
-        self.recipe, self.data, self.folder, self._watcher = recipe, data, folder, watcher
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: TrainingData,
+        folder: RunFolder,
+        watcher: Watcher | None = None,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        self.recipe, self.data, self.folder = recipe, data, folder
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
-        self.accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision))
+        self.accelerator = accelerator or Accelerator(mixed_precision=_precision(recipe.train.precision))
+        self.together = Together(self.accelerator.device)
+        self._watcher = watcher if self.together.first else None
+        if recipe.data.propose and not self.together.alone:
+            raise BonafideError("data.propose needs one process: leave it out, or start without accelerate launch.")
         if self.accelerator.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32: scores that decide stay well above bf16
             torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape, ten times slower here
@@ -133,7 +157,7 @@ class Trainer:
             self.reconstructor, self.reconstructor_tokenizer = build_reconstructor(
                 spec, texts=texts, questions=[item.example.question for item in self.data.items], seed=recipe.train.seed
             )
-        torch.manual_seed(recipe.train.seed)  # training draws the same whatever building the models drew
+        self._seed_dropout(0)  # training draws the same whatever building the models drew
         self.modules: dict[str, nn.Module] = {"solver": self.solver}
         self.optimisers = {"solver": _solver_optimiser(self.solver, recipe, self.accelerator.device.type == "cuda")}
         if self.reconstructor is not None:
@@ -149,6 +173,7 @@ class Trainer:
         self._rates = {name: [group["lr"] for group in each.param_groups] for name, each in self.optimisers.items()}
         for name, module in self.modules.items():
             module.to(self.accelerator.device).train()
+            self.together.share_weights([module])
             self.optimisers[name] = self.accelerator.prepare_optimizer(self.optimisers[name])
         if self.accelerator.device.type == "cuda" and recipe.train.graphs:
             self.solver.encoder.record()
@@ -156,9 +181,17 @@ class Trainer:
                 self.reconstructor.record()
         self.models = Models(self.solver, self.reconstructor, self.accelerator.device, self.accelerator.autocast)
 
+    def _seed_dropout(self, step: int) -> None:
+        """What is not keyed by example: dropout, in each process its own."""
+        seed, rank = self.recipe.train.seed, self.together.rank
+        torch.manual_seed(seed if self.together.first else draws.key(f"{seed}/dropout/{rank}/{step}") >> 1)
+
     def _prepare(self) -> None:
-        """Tokenise every example once."""
-        self.items: list[Prepared] = [self._prepared(item) for item in self.data.items]
+        """Tokenise every example of this process once; the others' are left empty."""
+        self.items: list[Prepared] = [
+            self._prepared(item) if self.together.owns(place) else Prepared.of_another(item.example.id)
+            for place, item in enumerate(self.data.items)
+        ]
 
     def _prepared(self, item: Item) -> Prepared:
         layouts: tuple[Layout, ...] = ()
@@ -184,7 +217,7 @@ class Trainer:
     def run(self) -> None:
         """Train to the end, from the start or from the last checkpoint."""
         self._restore()
-        self._board = Board(self.folder.path / "tensorboard", self.step)
+        self._board = Board(self.folder.path / "tensorboard", self.step) if self.together.first else None
         started, done_before = time.perf_counter(), self.step
         allowed: list[bool] | None = None
         launched: _Launched | None = None
@@ -210,8 +243,11 @@ class Trainer:
                     self._save()
             elif saves:
                 self._save()
-        self._board.close()
         unreachable = sum(getattr(item.features, "unreachable", 0) for item in self.items)
+        unreachable = int(self.together.summed(torch.tensor(unreachable)))
+        if self._board is None:
+            return
+        self._board.close()
         if self.proposed:
             named = [{"id": self.items[place].id, "solution": text} for place, text in self.proposed]
             write_jsonl(self.folder.path / "proposed.jsonl", named)
@@ -219,8 +255,9 @@ class Trainer:
         self.folder.finish(self.best, counted)
 
     def _log(self, entry: dict[str, Any]) -> None:
-        self.folder.log(entry)
-        self._board.log(entry)
+        if self._board is not None:
+            self.folder.log(entry)
+            self._board.log(entry)
 
     def _report(self, launched: _Launched, steps_per_second: float) -> None:
         """Log a step. On a GPU this is done when the next step is on its way, so that the GPU never waits for it."""
@@ -244,7 +281,7 @@ class Trainer:
     def _step(self, moment: Moment, allowed: list[bool] | None) -> _Launched:
         totals: dict[str, Tensor] = {}
         parts = self._parts(moment.step)
-        examples, candidates = sum(map(len, parts)), 0
+        examples, candidates = len(self._chosen(moment.step)), 0
         following = [*parts[1:], *(self._parts(moment.step + 1)[:1] if moment.step + 1 < self.steps else [])]
         for place, part in enumerate(parts):
             items = [self.items[index] for index in part]
@@ -256,17 +293,30 @@ class Trainer:
             self._backward(outcome, examples, totals)
             self.monitor.see(part, batch.offsets, outcome)
             if place == len(parts) - 1:
-                self._optimise(moment)
+                self._optimise(moment)  # before the next batch is put together, which a GPU need not wait for
             if place < len(following):
                 then = Moment(moment.step + (place == len(parts) - 1), self.steps_per_epoch)
                 self._ahead.prepare([self.items[index] for index in following[place]], batch.asked, then)
-        losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
-        losses = losses.to("cpu", non_blocking=True)
+        if not parts:
+            self._optimise(moment)
+        losses, candidates = self._over_all(totals, candidates)
         arrived = None
         if self.accelerator.device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
         return _Launched(moment.step, list(totals), losses, candidates, arrived)
+
+    def _over_all(self, totals: dict[str, Tensor], candidates: int) -> tuple[Tensor, int]:
+        """(losses,), on their way to the CPU, and the solutions that were scored, of all processes."""
+        if not self.together.alone:
+            names, nothing = ("loss", "reconstructor_loss"), torch.zeros((), device=self.models.device)
+            there = self.together.largest(torch.tensor([name in totals for name in names], dtype=torch.int64)).tolist()
+            for name, has in zip(names, there, strict=True):
+                if has:
+                    totals[name] = self.together.summed(totals.get(name, nothing))
+            candidates = int(self.together.summed(torch.tensor(candidates)))
+        losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
+        return losses.to("cpu", non_blocking=True), candidates
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:
         for name, loss in (("loss", outcome.solver_loss), ("reconstructor_loss", outcome.reconstructor_loss)):
@@ -281,6 +331,7 @@ class Trainer:
         rate = _schedule(moment.step, self.steps, self.recipe.train.warmup)
         for name, optimiser in self.optimisers.items():
             weights = self._weights[name]
+            self.together.add_gradients(weights)
             if any(weight.grad is not None for weight in weights):
                 self.accelerator.clip_grad_norm_(weights, self.recipe.train.clip)
                 for group, full in zip(optimiser.param_groups, self._rates[name], strict=True):
@@ -289,8 +340,8 @@ class Trainer:
                 optimiser.zero_grad()
 
     def _parts(self, step: int) -> list[list[int]]:
-        """The micro-batches of a step."""
-        return list(self._micro_batches(self._chosen(step)))
+        """The micro-batches of a step that are this process's."""
+        return list(self._micro_batches([each for each in self._chosen(step) if self.together.owns(each)]))
 
     def _chosen(self, step: int) -> list[int]:
         place = (step % self.steps_per_epoch) * self.recipe.train.batch
@@ -318,19 +369,30 @@ class Trainer:
     def _filter(self, moment: Moment) -> list[bool]:
         """HardEM-thres's filter of this epoch, from the solver's best score of every training example."""
         assert isinstance(self.objective, HardEMThreshold)
-        best = []
-        for start in range(0, len(self.items), self.recipe.train.batch):
-            part = self.items[start : start + self.recipe.train.batch]
-            batch = MicroBatch(part, self.models, moment, self.recipe.train.seed)
+        own = [place for place in range(len(self.items)) if self.together.owns(place)]
+        best = torch.full((len(self.items),), -torch.inf)
+        for start in range(0, len(own), self.recipe.train.batch):
+            part = own[start : start + self.recipe.train.batch]
+            batch = MicroBatch([self.items[place] for place in part], self.models, moment, self.recipe.train.seed)
             scores = batch.solver_scores()
-            best.append(scores[ragged.argmax(scores, batch.offsets)])
-        sizes = torch.tensor([item.size for item in self.items])
-        used = self.objective.prepare(torch.cat(best).cpu(), sizes, moment.epoch)
+            best[part] = scores[ragged.argmax(scores, batch.offsets)].float().cpu()
+        sizes = torch.tensor([len(item.solutions) for item in self.data.items])
+        used = self.objective.prepare(self.together.largest(best), sizes, moment.epoch)
         self._log({"step": self.step, "used_by_threshold": float(used.float().mean())})
         return [bool(each) for each in used]
 
     def _evaluate(self) -> bool:
         """Log the epoch and the dev figures, save, and say whether to stop early."""
+        self.monitor.gather(self.together)
+        stops = self._judge() if self.together.first else False
+        self.monitor.forget_sums()
+        for module in self.modules.values():
+            module.train()
+        self._save()
+        return bool(self.together.largest(torch.tensor(int(stops))))
+
+    def _judge(self) -> bool:
+        """The first process's part of an evaluation."""
         figures = self.monitor.epoch_figures()
         self.folder.log_selections(self.step / self.steps_per_epoch, self.monitor.selections())
         model = self._model()
@@ -339,8 +401,6 @@ class Trainer:
         if self.recipe.data.propose:
             self._extend(proposals(model, self.data.items))
             figures["proposed"] = float(len(self.proposed))
-        for module in self.modules.values():
-            module.train()
         self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
@@ -351,7 +411,6 @@ class Trainer:
             self.best = {"figure": figure, "by": key if known else "last step", "step": self.step, **figures}
             save_model(self.folder.path / "model", model)
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
-        self._save()
         return bool(self.recipe.train.patience) and waited >= self.recipe.train.patience
 
     def _model(self) -> Model:
@@ -359,6 +418,11 @@ class Trainer:
         return Model(self.solver, self.reconstructor, self.reconstructor_tokenizer, about)
 
     def _save(self) -> None:
+        self.monitor.gather(self.together)
+        if not self.together.first:
+            self._seed_dropout(self.step)  # as when it goes on from here
+            self.together.wait()
+            return
         state = {
             "step": self.step,
             "stopped": self._stopped,
@@ -371,23 +435,30 @@ class Trainer:
         path = save_checkpoint(self.folder.checkpoints, Trained(self.modules, self.optimisers), state)
         best = checkpoint_path(self.folder.checkpoints, self.best.get("step", self.step))
         keep_only(self.folder.checkpoints, {path, best})
+        self.together.wait()
 
     def _restore(self) -> None:
         found = checkpoints(self.folder.checkpoints)
         if not found:
-            self.folder.forget_after(0)
+            if self.together.first:
+                self.folder.forget_after(0)
             return
         state = load_checkpoint(found[-1], Trained(self.modules, self.optimisers))
         self.step, self._stopped, self.best = state["step"], state["stopped"], state["best"]
-        self.monitor.restore(state["monitor"])
+        self.monitor.restore(state["monitor"], self.together)
+        if not self.together.first:
+            self._seed_dropout(self.step)
         self._extend([(place, text) for place, text in state.get("proposed", [])])
         if isinstance(self.objective, HardEMThreshold):
             self.objective.state = state["objective"]
-        self.folder.forget_after(self.step)
+        if self.together.first:
+            self.folder.forget_after(self.step)
+        self.together.wait()
 
     def _stop_for_nan(self, name: str, step: int) -> None:
         examples = [self.items[index].id for index in self._chosen(step)]
-        self.folder.write_failure({"step": step, "loss": name, "examples": examples})
+        if self.together.first:
+            self.folder.write_failure({"step": step, "loss": name, "examples": examples})
         raise BonafideError(
             f"The {name} of step {step} is not a number. Its batch is saved in "
             f"{self.folder.path / 'failed-batch.json'}; the last checkpoint is unharmed. A lower learning rate usually "
