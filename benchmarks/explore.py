@@ -8,13 +8,14 @@ of the table and the values of the question, with sizes from a log-normal law, w
 the queries return does not matter here: the explorer does not execute them but for the one that it lights. The model is
 a small one, trained for one epoch on 48 of the questions; it scores what the pages show.
 
-Times are of whole requests over HTTP, one after the other, from another process; memory is the most that the explorer's
-process ever had resident (VmHWM).
+Times are of whole requests over HTTP, one after the other, from another process; a question is the form and its answer.
+Memory is what the explorer's process has resident, and the most that it ever had (VmHWM).
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import os
 import random
@@ -222,6 +223,9 @@ def measure_pages(address: str, pid: int, pages: int, seed: int) -> None:
     report("search for a word of a question", [timed(f"{address}examples?find=customer") for _ in range(5)])
     report("overview", [timed(address) for _ in range(10)])
     report_memory("memory", pid)
+    report("a first question", [timed_question(address, places[0])])
+    report("a question", [timed_question(address, place) for place in places[:20]])
+    report_memory("after asking", pid)
 
 
 def started(run: Path) -> tuple[subprocess.Popen[bytes], str]:
@@ -244,6 +248,22 @@ def timed(url: str) -> float:
     """Seconds of a request."""
     start = time.perf_counter()
     get(url)
+    return time.perf_counter() - start
+
+
+def timed_question(address: str, place: int) -> float:
+    """Seconds to ask the question of an example about its table."""
+    start = time.perf_counter()
+    form = get(f"{address}ask?example={place}").decode()
+    asked = re.search(r'<input id="question"[^>]* value="([^"]*)"', form)
+    table = re.search(r'<(?:input id="table"[^>]*|option) value="([^"]*)"(?: selected| maxlength)', form)
+    fields = {"question": html.unescape(asked[1]), "table": html.unescape(table[1])}
+    body = "".join(f'--edge\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+                   for name, value in fields.items())  # fmt: skip
+    kind = {"Content-Type": "multipart/form-data; boundary=edge", "Accept": "text/html"}
+    sent = urllib.request.Request(f"{address}ask", f"{body}--edge--\r\n".encode(), kind)
+    with urllib.request.urlopen(sent) as response:
+        assert b'class="best"' in response.read()
     return time.perf_counter() - start
 
 

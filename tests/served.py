@@ -1,4 +1,4 @@
-"""Small models to serve: one trained for a second on tables, and two that read texts and have learned nothing."""
+"""Small models to serve: one trained for a second on tables, others that know texts and have learned nothing."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from fastapi import FastAPI
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.learn.trainer import train
+from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.tasks.discrete.language import Language
 from bonafide.tasks.discrete.solver import DiscreteSpec, build_discrete_solver
 from bonafide.tasks.reading.solver import ReaderSpec, build_reader
+from bonafide.tasks.text.solver import TextSpec, build_text_solver
 from bonafide.web.running import address, bind
 from tiny_runs import recipe, write_data
 
 SALES = "Order,City,Month,Units,Price\n1001,Oslo,May,3,1200\n1002,Lyon,May,1,350\n1003,Oslo,June,2,980\n"
 ROWS: list[dict[str, Any]] = [{"City": "Oslo", "Units": 3}, {"City": "Lyon", "Units": 1}]
 PASSAGE = "The siege began in 1648. Five towns fell. The treaty was signed in 1653."
+PROBLEM = "Ada has 12 apples and buys 7 more apples. How many has she?"
+DERIVATIONS = ["12 + 7 = 19", "20 - 1 = 19", "Ada has 12 apples and buys 7 more: 19"]
 PARAGRAPHS = ["Ada Lund runs the archive.", "Travel claims are signed by Ada Lund."]
 
 
@@ -40,6 +44,16 @@ def passage_model() -> Model:
     )
     solver = build_discrete_solver(spec, texts=[PASSAGE], seed=0).eval()
     return Model(solver, None, None, {"recipe": recipe_from({"data": {"task": "discrete"}}, "a test").to_json()})
+
+
+def text_model() -> Model:
+    """A solver of the text task and its reconstructor as they were made."""
+    texts = [PROBLEM, *DERIVATIONS]
+    solver = build_text_solver(TextSpec(layers=1, width=32, heads=2, positions=64), texts, seed=0).eval()
+    made = recipe_from({"data": {"task": "text"}}, "a test")
+    spec = ReconstructorSpec(layers=1, width=32, heads=2, feed_forward=64)
+    reconstructor, tokenizer = build_reconstructor(spec, texts=texts)
+    return Model(solver, reconstructor, tokenizer, {"recipe": made.to_json()})
 
 
 def document_model() -> Model:
@@ -64,4 +78,7 @@ def listening(app: FastAPI) -> Iterator[str]:
         bound.close()
 
 
-__all__ = ["PARAGRAPHS", "PASSAGE", "ROWS", "SALES", "document_model", "listening", "passage_model", "write_run"]
+__all__ = [
+    "DERIVATIONS", "PARAGRAPHS", "PASSAGE", "PROBLEM", "ROWS", "SALES", "document_model", "listening", "passage_model",
+    "text_model", "write_run",
+]  # fmt: skip

@@ -27,11 +27,12 @@ def folder(tmp_path_factory):
     """Everything on the page, in its order."""
     folder = tmp_path_factory.mktemp("units")
     task, data, ask = blocks("python")
-    (recipe,), (command,) = blocks("toml"), blocks("bash")
+    (recipe,), (command, predict) = blocks("toml"), blocks("bash")
     (folder / "units.py").write_text(task)
     (folder / "units.toml").write_text(recipe)
     run(f"python - <<'PYTHON'\n{data}\nPYTHON", folder)
     run(command, folder)
+    (folder / "predicted.txt").write_text(run(predict, folder))
     (folder / "asked.txt").write_text(run(f"python - <<'PYTHON'\n{ask}\nPYTHON", folder))
     return folder
 
@@ -52,6 +53,8 @@ def test_the_genuine_solutions_are_learned(folder):
     assert read_json(folder / "runs/units/result.json")["best"]["dev_execution"] >= 0.8
     first = (folder / "asked.txt").read_text().splitlines()[0]
     assert first.endswith("multiply 1 yard is 3 feet  →  15")
+    shown = (folder / "predicted.txt").read_text().splitlines()
+    assert next(line for line in shown if "multiply 1 yard is 3 feet" in line).split("│")[2].strip() == "15"
 
 
 def test_a_module_is_imported_for_a_recipe_and_for_nothing_else(tmp_path):

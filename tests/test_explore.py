@@ -14,7 +14,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,7 @@ from bonafide.explore import listing
 from bonafide.explore import scoring as scoring_module
 from bonafide.explore.charts import bars
 from bonafide.explore.lit import pieces, shown_places
-from bonafide.explore.pages import explorer
-from bonafide.explore.queries import parse_sql, plain_sql
+from bonafide.explore.queries import parse_sql, plain_sql, plain_texts
 from bonafide.explore.scoring import Scorer
 from bonafide.explore.workspace import Workspace, search_for
 from bonafide.learn.data import load_training_data
@@ -43,15 +41,11 @@ from bonafide.learn.saved import load
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
 from bonafide.report.inspect import bound_sql
-from bonafide.search.discrete import search_discrete
-from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
-from bonafide.synth.discrete import write_discrete_benchmark
-from bonafide.synth.reading import write_reading_benchmark
 from bonafide.tasks.sql.query import selected_rows
 from bonafide.tasks.sql.task import QueryCodec
-from bonafide.web.guard import door
+from explored import opened_app, run_on_texts, text_of
 from tiny_runs import recipe, write_data
 
 torch.set_num_threads(1)
@@ -69,25 +63,10 @@ def run(data: Path) -> Path:
     return data / "run"
 
 
-@contextmanager
-def opened_app(workspace: Workspace, **options: Any) -> Iterator[TestClient]:
-    app = explorer(workspace, door("127.0.0.1"), **options)
-    with TestClient(app, base_url="http://127.0.0.1") as client:
-        scorer: Scorer = app.state.scorer
-        scorer.scores(0, 0)  # the model is loaded at once
-        with scorer._wake:
-            assert scorer._wake.wait_for(lambda: scorer.state != "loading", 60)
-        yield client
-
-
 @pytest.fixture(scope="module")
 def client(run: Path, data: Path) -> Iterator[TestClient]:
     with opened_app(Workspace(run, gold=data / "train/gold.jsonl"), in_passing=False) as client:
         yield client
-
-
-def text_of(page: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", "", page))
 
 
 def test_the_index_finds_what_the_store_holds(run: Path, data: Path) -> None:
@@ -223,6 +202,9 @@ def test_sql_as_it_is_shown_reads_back_as_the_same_query(run: Path) -> None:
         for query in opened.solutions[:50]:
             assert parse_sql(plain_sql(query, opened.context), opened.context) == query
             assert parse_sql(bound_sql(query, opened.context), opened.context) == query
+        backwards = range(len(opened.solutions) - 1, -1, -1)
+        together = plain_texts(opened.solutions, backwards, opened.context)
+        assert together == [plain_sql(opened.solutions[each], opened.context) for each in backwards]
     with pytest.raises(BonafideError, match="no column"):
         parse_sql('SELECT "nothing" FROM "x"', opened.context)
     for wrong in ("DROP TABLE x", plain_sql(opened.solutions[0], opened.context) + " OR 1 = 1"):
@@ -361,27 +343,9 @@ def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
             ), path
 
 
-def text_run(tmp_path: Path, task: str) -> Path:
-    if task == "discrete":
-        write_discrete_benchmark(tmp_path / "train", seed=1, passages=2, questions=6, scenes=("games",))
-        search_discrete(tmp_path / "train/examples.jsonl", tmp_path / "solutions")
-    else:
-        write_reading_benchmark(tmp_path / "train", seed=1, documents=3, questions=4, topics=("ships",))
-        search_reading(tmp_path / "train/examples.jsonl", tmp_path / "solutions")
-    values = {
-        "data": {"task": task, "root": str(tmp_path), "solutions": str(tmp_path / "solutions"), "dev": ""},
-        "solver": {"encoder": "scratch", "layers": 1, "width": 16, "heads": 2, "head_width": 16, "window": 64},
-        "reconstructor": {"kind": "t-scratch", "layers": 1, "width": 16, "heads": 2},
-        "objective": {"method": "mimax", "options": {"switch": 0.5}},
-        "train": {"epochs": 1.0, "batch": 8},
-    }  # fmt: skip
-    train(recipe_from(values, "a test"), tmp_path / "run")
-    return tmp_path / "run"
-
-
 @pytest.mark.parametrize("task", ["discrete", "reading"])
 def test_runs_on_texts_are_shown_with_their_spans_lit(task: str, tmp_path: Path) -> None:
-    run = text_run(tmp_path, task)
+    run = run_on_texts(tmp_path, task)
     workspace = Workspace(run, gold=tmp_path / "train/gold.jsonl")
     with opened_app(workspace, in_passing=False) as client:
         right = 0
@@ -419,6 +383,28 @@ def test_other_examples_are_searched_as_the_run_was(run: Path, data: Path) -> No
     workspace.close()
 
 
+_SETTLED = """
+import re, sys
+from pathlib import Path
+import torch
+from bonafide.explore.memory import settle
+def held(): return int(re.search(r"RssFile:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+numbers = torch.arange(4096.0).reshape(64, 64)
+before, product = held(), numbers @ numbers
+settle()
+after = held()
+assert torch.equal(numbers @ numbers, product)
+print(before, after)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is counted on Linux")
+def test_code_that_only_loading_needed_is_given_back_and_the_rest_still_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", _SETTLED], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert after < before / 2
+
+
 def test_the_command_serves_a_store_until_it_is_interrupted(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bonafide", "explore", str(data / "solutions"), "--port", "0", "--no-open"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -430,6 +416,10 @@ def test_the_command_serves_a_store_until_it_is_interrupted(data: Path, tmp_path
         rest = process.stderr.read()
     assert process.returncode == 0
     assert "Traceback" not in rest
-    wrong = subprocess.run([*command[:4], str(tmp_path)], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2
-    assert "neither recipe.json nor manifest.json" in wrong.stderr
+    for given, said in (
+        ([str(tmp_path)], "neither recipe.json nor manifest.json"),
+        ([str(data / "solutions"), str(data)], "is a solution store: other runs can be compared with a run only"),
+    ):
+        wrong = subprocess.run([*command[:4], *given], capture_output=True, text=True, check=False)
+        assert wrong.returncode == 2
+        assert said in " ".join(wrong.stderr.split())

@@ -21,6 +21,6 @@ def test_the_benchmark_measures_a_store_of_the_size_that_was_asked_for(tmp_path:
     done = subprocess.run([*command, "--pages", "20"], capture_output=True, text=True, timeout=300, check=True)
     counts = json.loads((tmp_path / "solutions" / "manifest.json").read_text())["counts"]
     assert (counts["examples"], counts["solutions"]) == (1000, 200_000)
-    for figure in ("first page", "any example", "the ten largest sets", "overview"):
+    for figure in ("first page", "any example", "the ten largest sets", "overview", "a question"):
         assert re.search(rf"^{figure}: \d+ ms median", done.stdout, re.MULTILINE), done.stdout
     assert re.search(r"^memory: \d+ MiB", done.stdout, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The explorer in real Chromium: it loads, filters, goes by keys, judges by keys, and the console stays silent."""
+"""The explorer in real Chromium: it loads, filters, goes and judges by keys, answers, and the console stays silent."""
 
 from __future__ import annotations
 
@@ -20,41 +20,18 @@ from bonafide.learn.trainer import train
 from bonafide.web.guard import door
 from bonafide.web.running import address, bind
 from browser import CHROMIUM, Page, browser
+from explored import CONTRAST
 from tiny_runs import recipe, write_data
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")]
 torch.set_num_threads(1)
 
-_CONTRAST = """
-(() => {
-  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-  const ground = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const found = numbers(getComputedStyle(at).backgroundColor);
-      if (found.length < 4 || found[3] > 0) return found;
-    }
-    return [255, 255, 255];
-  };
-  const low = [];
-  for (const node of document.querySelectorAll("main *, nav *")) {
-    const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
-    if (!own || !node.getClientRects().length || node.closest("svg, .hidden, option")) continue;
-    const [a, b] = [light(numbers(getComputedStyle(node).color)), light(ground(node))];
-    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    if (ratio < 4.5) low.push([node.tagName, node.className, node.textContent.slice(0, 30), ratio.toFixed(2)]);
-  }
-  return low;
-})()
-"""
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_data(tmp_path_factory.mktemp("data"))
-    train(recipe(folder, "mimax"), folder / "run")
+    for method in ("mimax", "hard-em"):
+        train(recipe(folder, method), folder / ("run" if method == "mimax" else method))
     return folder
 
 
@@ -86,12 +63,12 @@ def test_pages_load_without_complaint_at_every_width_light_and_dark(page: Page, 
     for width in (360, 1280):
         for dark in (False, True):
             page.size(width, 800, dark)
-            for path in ("", "examples?show=disagree", "example/0", "judge"):
+            for path in ("", "examples?show=disagree", "example/0", "judge", "ask", "ask?example=0"):
                 page.open(where + path)
                 assert page.run("document.querySelectorAll('main h1').length") == 1
                 assert page.run("document.documentElement.scrollWidth <= innerWidth"), (width, path)
-                assert page.run(_CONTRAST) == [], (width, dark, path)
-                fields = "[...document.querySelectorAll('input:not([type=hidden]), select')]"
+                assert page.run(CONTRAST) == [], (width, dark, path)
+                fields = "[...document.querySelectorAll('input:not([type=hidden]), select, textarea')]"
                 assert page.run(f"{fields}.filter((each) => !each.labels.length).length") == 0
     assert page.complaints == []
 
@@ -158,4 +135,37 @@ def test_pairs_are_judged_by_keys_and_every_key_is_one_line_on_the_disk(page: Pa
         assert (lines[-1]["id"], lines[-1]["choice"], lines[-1]["judge"]) == (pairs[count - 1]["id"], choice, "ada")
     page.run("document.querySelector('.results').open = true")
     assert "95 % interval" in page.run("document.querySelector('.results').textContent")
+    assert page.complaints == []
+
+
+def test_a_person_asks_about_the_table_of_an_example_and_about_another(page: Page, where: str, tmp_path: Path) -> None:
+    page.size(1280, 800)
+    page.open(f"{where}example/0")
+    question = page.run("document.querySelector('.question').textContent")
+    page.run("document.querySelector('a[href^=\"/ask?\"]').click()")
+    page.wait("location.pathname === '/ask' && document.readyState === 'complete'")
+    assert page.run("document.getElementById('question').value") == question
+    page.run("document.getElementById('question').focus()")
+    page.press("Enter")
+    page.wait("document.querySelector('#answer .result')")
+    assert "SELECT" in page.run("document.querySelector('#answer code').textContent")
+    assert page.run("document.querySelectorAll('#answer tbody tr').length") > 4  # alternatives, and the table
+    assert page.run(CONTRAST) == []
+    (tmp_path / "sales.csv").write_text("City,Units\nOslo,3\nLyon,1\n")
+    page.choose_file("#file", tmp_path / "sales.csv")
+    assert page.run("document.getElementById('table').value") == ""
+    page.run("document.getElementById('question').focus()")
+    page.press("Enter")
+    page.wait("document.querySelector('#answer caption')?.textContent.startsWith('table')")
+    assert page.run("[...document.querySelectorAll('#answer table:last-of-type td')].at(-2).textContent") == "Lyon"
+    assert page.complaints == []
+
+
+def test_methods_are_compared_on_the_overview(page: Page, where: str) -> None:
+    page.size(1280, 800)
+    page.open(where)
+    page.wait("document.querySelector('#methods')")
+    names = page.run("[...document.querySelectorAll('#methods ~ .scroll tbody th')].map((each) => each.textContent)")
+    assert names == ["mimax", "hard-em"]
+    assert page.run("document.querySelectorAll('#methods ~ .charts figure polyline').length") >= 4
     assert page.complaints == []

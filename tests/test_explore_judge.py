@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from bonafide.cli import app
 from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import write_jsonl
 from bonafide.explore.distinguish import distinguish
@@ -62,15 +65,29 @@ def test_a_judgement_is_in_the_file_at_once_and_known_after_a_new_start(sheet: P
     assert Sheet(sheet, "ada").choice(again.pairs[0]) == "left"
 
 
-def test_a_line_that_was_cut_short_costs_that_judgement_alone(sheet: Path) -> None:
+def test_a_line_that_was_cut_short_costs_that_judgement_alone_whoever_reads_it(
+    sheet: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     judged = sheet.with_name("judge.judged.jsonl")
     Sheet(sheet, "ada").record(0, "both")
     with judged.open("ab") as stream:
-        stream.write(b'{"id": "2", "choi')
+        stream.write('{"id": "2", "choice": "left", "judge": "a}é'.encode()[:-1])
     opened = Sheet(sheet, "ada")
     assert opened.done == 1
-    opened.record(2, "neither")
+    assert [each.right for each in read_judgements(judged).verdicts] == [1, 1]
+    for command in (["compare", "nowhere"], ["audit", "nowhere.jsonl", "--solutions", "nowhere"]):
+        done = CliRunner().invoke(app, [*command, "--judged", str(judged)])
+        assert "nowhere" in str(done.exception)  # it goes on to what is really wrong
+    assert len(caplog.messages) == 4
+    assert all(re.search(r"judged.jsonl, line 2 was cut short", each) for each in caplog.messages)
+    opened.record(2, "neither")  # it stays a line of its own
     assert Sheet(sheet, "ada").done == 2
+    assert len(read_judgements(judged).choices) == 2
+    judged.write_text('no judgement\n{"id": "1", "choice": "left"}\n')
+    with pytest.raises(InvalidFileError, match="line 1"):
+        read_judgements(judged)
+    with pytest.raises(InvalidFileError, match="line 1"):
+        Sheet(sheet, "ada")
 
 
 def test_accuracy_goes_to_the_method_wherever_its_solution_stood(sheet: Path) -> None:
@@ -196,7 +213,7 @@ def test_a_pair_is_shown_with_its_table_and_what_cannot_be_read_as_text(tmp_path
     assert len(shown.cells) == len(shown.distinction.shown)
     for other in sheet.pairs[1:]:
         plain = bench.shown(other)
-        assert (plain.left.text, plain.left.lit, plain.compared) == ("l", None, False)
+        assert (plain.left.pieces, plain.left.lit, plain.compared) == ((("l", ""),), None, False)
     workspace.close()
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +26,7 @@ from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import execute, parse_query, same_answer
 from bonafide.tasks.sql.search import count
 from bonafide.tasks.sql.sources import open_tables
-from command_line import contents, write_lines
+from command_line import BONAFIDE, contents, write_lines
 
 TYPED = Language(aggregates="typed")
 TINY = [
@@ -199,6 +203,7 @@ def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monk
     told = next(line for line in shown.out.splitlines() if line.startswith("Ask it: bonafide "))
     app(shlex.split(told)[3:], standalone_mode=False)
     assert "SELECT" in capsys.readouterr().out
+    assert f"In the browser: bonafide serve {shop / 'run'} --table {shop / 'orders.csv'}" in shown.out.splitlines()
 
     with pytest.raises(BonafideError, match="already holds a run"):
         app(train, standalone_mode=False)
@@ -210,6 +215,47 @@ def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monk
     write_lines(shop / "qa.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
     with pytest.raises(BonafideError, match="other tables or pairs"):
         app([*train, "--resume"], standalone_mode=False)
+
+
+def _children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _is_training(process: int) -> bool:
+    try:
+        return "train" in Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_no_training_outlives_the_command_that_started_it(shop, number, to_all):
+    """``to_all``: as a terminal does, which sends Ctrl-C to everything that it runs."""
+    command = [BONAFIDE, "train", "--table", "orders.csv", "--examples", "qa.jsonl", "--out", "run", *TINY]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with (shop / "said").open("w") as said:
+        process = subprocess.Popen(
+            [*command, "--set", "train.epochs=500"],
+            cwd=shop,
+            stdout=said,
+            stderr=said,
+            env=environment,
+            process_group=0,
+        )
+    end = time.monotonic() + 60
+    while not (shop / "run" / "metrics.jsonl").exists():  # the trainings are under way
+        assert process.poll() is None, (shop / "said").read_text()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    trainings = _children(process.pid)
+    assert len(trainings) == min(3, len(os.sched_getaffinity(0)))
+    assert all(map(_is_training, trainings))
+    (os.killpg if to_all else os.kill)(process.pid, number)
+    assert process.wait(timeout=30) == 128 + number
+    assert not any(map(_is_training, trainings))
+    assert "Stopped. Add --resume to go on with what is in run." in (shop / "said").read_text()
+    assert "Error" not in (shop / "said").read_text()
 
 
 def test_a_dev_file_takes_the_place_of_cross_validation(shop):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,7 @@ from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.reproduce.compared import by_seed, difference, verdict
 from bonafide.reproduce.one_run import Watch, run_job
+from bonafide.reproduce.plots import selection_curves
 from bonafide.reproduce.results import (
     Result,
     buckets,
@@ -39,13 +42,14 @@ from bonafide.reproduce.results import (
     unpacked,
     unpacked_bytes,
 )
-from bonafide.reproduce.runs import Asked, fill, missing, planned, results_of
+from bonafide.reproduce.runs import Asked, fill, missing, planned, refusals, results_of
 from bonafide.reproduce.shown import listed, tabled, write_table
 from bonafide.reproduce.tables import Check, Row, Table, table, tables
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
 from command_line import bonafide, contents
+from tiny_bart import write_bart
 
 torch.set_num_threads(1)
 TINY = (
@@ -164,7 +168,7 @@ def _the_page_has_the_figures(found: dict[str, list[Result]], out: Path) -> None
         assert f"| {100 * min(seeds.values()):.1f} % |" in row
     assert "### Selection after so many epochs" in page
     assert "(so far; MIMAX (the paper's): 2 of 3 seeds)" in page
-    for chart in ("solution", "answer", "selection", "by-size", "curve", "confidence"):
+    for chart in ("solution", "answer", "selection", "by-size", "curve"):
         assert f"sql-synthetic-{chart}.svg" in page
         assert (out / f"sql-synthetic-{chart}.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     assert "http" not in (out / "sql-synthetic.html").read_text().replace("http://www.w3.org/2000/svg", "")
@@ -213,6 +217,44 @@ def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_fro
     assert result.content["trained_on"]["used"] == 16
     assert result.content["settings"]["data"]["largest"] == 0.5
     assert any(each.name.endswith("-0.5") for each in (tmp_path / "out" / "work" / "solutions").iterdir())
+
+
+PARSERS = ("hard-em", "bart-parser")
+
+
+@pytest.mark.slow
+def test_a_bart_as_parser_is_judged_on_the_same_candidates_and_refused_where_there_is_none(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    whole = table("sql-selection")
+    common = (*whole.common, "solver.encoder=scratch", "data.largest=1.0", "language.max_conditions=2", *TINY)
+    wanted, asked = dataclasses.replace(whole, common=common), Asked(tmp_path / "out", data, 1, PARSERS)
+    said: list[str] = []
+    filled = fill(wanted, asked, report=said.append)
+    assert [name.startswith("wikisql-hard-hard-em-") for name in filled.done] == [True]
+    assert list(filled.failed) == ["BART as parser, HardEM"]
+    assert said[0] == (
+        "BART as parser, HardEM: not run. It needs a BART: name one with --bart, as a folder or by hub name (the "
+        "paper's is facebook/bart-base)."
+    )
+    questions = [json.loads(line)["question"] for line in (data / "train" / "examples.jsonl").read_text().splitlines()]
+    asked = dataclasses.replace(asked, bart=str(write_bart(tmp_path / "tiny-bart", questions)))
+    assert not fill(wanted, asked).failed
+    assert not missing(wanted, asked)
+    slots, parser = (results_of(wanted, asked)[name][0] for name in PARSERS)
+    assert slots.content["settings"]["solver"]["kind"] == "slots"
+    assert parser.content["settings"]["solver"]["encoder"] == "tiny-bart"
+    assert parser.content["flags"]["asked"] == slots.content["flags"]["asked"]
+    for mine, other in zip(parser.content["curve"], slots.content["curve"], strict=True):
+        assert (mine["epoch"], mine["candidates"], mine["examples"]) == (
+            other["epoch"], other["candidates"], other["examples"],
+        )  # fmt: skip
+        assert mine["confidence"] < 0
+    write_table(wanted, asked)
+    page = (tmp_path / "out" / "sql-selection.md").read_text()
+    assert "| BART as parser, HardEM: confidence |" in page
+    assert "| BART as parser, HardEM: in the paper | 65.1 % | 60.8 % |" in page
+    assert "BART as parser, HardEM" in (tmp_path / "out" / "sql-selection-curve.svg").read_text()
+    assert str(tmp_path) not in page
 
 
 # --- Without training -----------------------------------------------------------------------------------------
@@ -356,7 +398,7 @@ def test_results_are_told_apart_by_what_matters_and_not_by_places() -> None:
 def test_results_of_another_machine_are_used_and_those_of_other_settings_or_data_are_not(tmp_path: Path) -> None:
     wanted, asked = table("sql-hard"), Asked(tmp_path)
     row = wanted.row("mimax")
-    settings = comparable(row.settings(wanted.common, (), asked.bart), wanted.curve)
+    settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
     path = asked.folder / result_name(row.recipe, settings, 0)
     made(path, 0, [True, False], [True, True], settings=settings).write()
     assert [each.seed for each in results_of(wanted, asked)["mimax"]] == [0]
@@ -378,7 +420,7 @@ def test_a_full_table_needs_no_data_and_a_lacking_one_says_so(tmp_path: Path) ->
     with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
         fill(wanted, asked)
     row = wanted.row("mimax")
-    settings = comparable(row.settings(wanted.common, (), asked.bart), wanted.curve)
+    settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
     made(asked.folder / result_name(row.recipe, settings, 0), 0, [True, False], [True, True], settings=settings).write()
     assert not fill(wanted, asked).left
     write_table(wanted, asked)
@@ -438,3 +480,34 @@ def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
         missing(table("sql-hard"), Asked(tmp_path, rows=("mimaxx",)))
     with pytest.raises(BonafideError, match="must hold train/ and dev/"):
         fill(table("sql-hard"), Asked(tmp_path, tmp_path))
+
+
+def test_rows_that_need_a_bart_are_refused_without_one_and_before_anything_is_searched(tmp_path: Path) -> None:
+    wanted, asked = table("sql-selection"), Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ("bart-parser",))
+    assert list(fill(wanted, asked).failed) == ["BART as parser, HardEM"]
+    assert not (tmp_path / "out").exists()
+    (why,) = refusals(wanted, dataclasses.replace(asked, bart=str(tmp_path / "nothing"))).values()
+    assert why.startswith("--bart: There is no folder")
+    assert not refusals(wanted, dataclasses.replace(asked, rows=("hard-em",)))
+    assert not refusals(wanted, dataclasses.replace(asked, overrides=("solver.encoder=scratch",)))
+    (discrete,) = refusals(table("discrete"), Asked(tmp_path, rows=("hard-em", "mimax")))
+    assert discrete == "MIMAX"
+    assert not refusals(wanted, dataclasses.replace(asked, bart="facebook/bart-base"))
+
+
+def test_curves_stand_where_their_figures_say() -> None:
+    shares = {"A": [(2.0, 0.0), (4.0, 1.0)], "B": [(2.0, 0.5), (4.0, 0.5)]}
+    sure = {"A": [(2.0, -4.0), (4.0, -2.0)], "B": [(2.0, -math.inf), (4.0, 0.0)]}
+    figure = selection_curves(shares, sure, {"B": [(2.0, 0.25), (4.0, 0.25), (10.0, 0.9)]})
+    lines = [
+        [tuple(map(float, point.split(","))) for point in path.split()]
+        for path in re.findall(r'<polyline points="([^"]*)"', figure)
+    ]
+    rising, level, paper, surer, sure_once = lines
+    top, bottom = rising[1][1], rising[0][1]
+    assert level[0][1] == level[1][1] == pytest.approx((top + bottom) / 2, abs=0.1)
+    assert [y for _, y in paper] == pytest.approx([bottom - 0.25 * (bottom - top)] * 2, abs=0.1)
+    assert len(sure_once) == 1  # what has no likelihood is not drawn
+    assert surer[0][1] - surer[1][1] == pytest.approx(surer[1][1] - sure_once[0][1], abs=0.1)
+    assert sure_once[0][1] > bottom, "the second panel is below the first"
+    assert figure.count("stroke-dasharray") == 1

@@ -100,6 +100,35 @@ def test_conversations_are_read_as_plain_texts_are(run: Path) -> None:
     assert judge.__name__ == "bonafide_reward"  # trainers log it by this name
 
 
+def test_in_a_mixed_batch_every_row_is_judged_as_it_is_alone(run: Path) -> None:
+    judge = reward.from_run(run)
+    asked = [
+        {"role": "user", "content": "Are you there?"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": QUESTION},
+    ]
+    rows = {
+        "plain": (QUESTION, "12 + 7 = 19", 19),
+        "a conversation": (asked, [{"role": "assistant", "content": "Begin with 12. Adding 7 gives 19."}], "19"),
+        "another answer": (asked, [{"role": "assistant", "content": "12 - 7 = 5"}], 19),
+        "no answer known": (QUESTION, "12 + 7 = 19", None),
+        "no question": ([{"role": "system", "content": "Be brief."}], "12 + 7 = 19", 19),
+        "an empty prompt": ([], "12 + 7 = 19", 19),
+        "nothing said": (asked, [{"role": "assistant", "content": None, "tool_calls": []}], 19),
+        "a long detour": (QUESTION, "20 - 1 = 19", [18, 19]),
+    }
+    prompts, completions, answers = (list(each) for each in zip(*rows.values(), strict=True))
+    found = dict(zip(rows, judge(prompts=prompts, completions=completions, answer=answers), strict=True))
+    for name, (prompt, completion, answer) in rows.items():
+        (alone,) = judge(prompts=[prompt], completions=[completion], answer=[answer])
+        assert found[name] == (None if alone is None else pytest.approx(alone, rel=1e-4)), name
+    assert [name for name, value in found.items() if value is None] == [
+        "no answer known", "no question", "an empty prompt",
+    ]  # fmt: skip
+    assert [name for name, value in found.items() if value == 0] == ["another answer", "nothing said"]
+    assert judge(prompts=[], completions=[], answer=[]) == []
+
+
 def test_a_run_without_a_reconstructor_is_refused(root: Path) -> None:
     with pytest.raises(BonafideError, match=r"with a reconstructor .*'hard-em'"):
         reward.from_run(trained(root, "hard-em", {}))

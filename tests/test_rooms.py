@@ -22,7 +22,8 @@ ROOMS = [
     ["recipes"],
     ["report"],
     ["web", "own"],
-    ["explore", "serve", "reward", "select", "reproduce"],
+    ["serve", "reward", "select", "reproduce"],
+    ["explore"],
     ["cli"],
     ["__main__"],
 ]

@@ -18,7 +18,7 @@ from bonafide.examples import Example, write_jsonl
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
 from bonafide.learn.trainer import Progress, train
-from bonafide.select import Pick, Scored, select
+from bonafide.select import Pick, Scored, select, vote_weight
 from bonafide.synth.candidates import generate_candidates
 from bonafide.tasks.text.candidates import Candidate, reaching
 from bonafide.tasks.text.language_model import LanguageModel
@@ -86,25 +86,44 @@ def measured(
     }
 
 
+def beats_chance(chosen: float, chance: float) -> bool:
+    """Right twice as often as at random; where that is more than a few misses allow, wrong at most half as often."""
+    return chosen >= min(2 * chance, 1 - (1 - chance) / 2)
+
+
 @pytest.mark.long
-def test_select_picks_gold_twice_as_often_as_chance_and_more_often_than_every_simple_rule(
-    tmp_path: Path,
-) -> None:
-    runs = [
-        measured(tmp_path / str(seed), 400, seed, 0.7, 3, []) for seed in (1, 2, 3)
-    ]  # 0 was looked at when the recipe was made
+@pytest.mark.parametrize("spurious", [0.3, 0.5, 0.7, 0.9])
+def test_select_beats_chance_votes_length_and_likelihood_over_the_dial(tmp_path: Path, spurious: float) -> None:
+    runs = []
+    for seed in (21, 22, 23):  # 0 was looked at when the recipe was made
+        runs.append(measured(tmp_path / str(seed), 400, seed, spurious, 3, []))
+        print(spurious, seed, {name: round(value, 4) for name, value in runs[-1].items()})
     mean = {name: float(np.mean([each[name] for each in runs])) for name in runs[0]}
-    assert mean["select"] >= 2 * mean["random"], mean
+    assert beats_chance(mean["select"], mean["random"]), mean
     for rule in ("majority", "shortest", "solver likelihood"):
         assert mean["select"] > mean[rule], mean
-    assert mean["surer half"] > mean["other half"], mean
+    assert mean["surer half"] >= mean["other half"], mean
 
 
 @pytest.mark.slow
-def test_select_picks_gold_more_often_than_every_simple_rule_on_a_small_file(tmp_path: Path) -> None:
-    found = measured(tmp_path, 200, 1, 0.7, 2, ["train.epochs=18", "train.batch=16"])
-    for rule in ("random", "majority", "shortest", "solver likelihood"):  # twice chance takes more: the long test
+def test_select_beats_chance_votes_length_and_likelihood_on_a_small_file(tmp_path: Path) -> None:
+    found = measured(tmp_path, 120, 1, 0.7, 2, [])
+    print(found)
+    assert found["select"] >= 2 * found["random"], found
+    for rule in ("majority", "shortest", "solver likelihood"):
         assert found["select"] > found[rule], found
+
+
+def test_votes_count_where_what_explains_is_frequent_and_not_elsewhere() -> None:
+    chance = np.random.default_rng(0)
+    votes = [chance.integers(1, 6, 5).astype(float) for _ in range(200)]
+    places = [chance.choice(5, p=each**2 / (each**2).sum()) for each in votes]
+    explained = [4.0 * (np.arange(5) == place) + chance.normal(0, 1, 5) for place in places]
+    assert vote_weight(explained, votes) == pytest.approx(2.0, abs=0.5)
+    assert vote_weight(explained, [6 - each for each in votes]) == 0  # the frequent ones explain less
+    assert vote_weight(explained, [chance.permutation(each) for each in votes]) < 0.5
+    assert vote_weight(explained[:2], votes[:2]) < 2  # too few to make votes decide
+    assert vote_weight([np.array([-3.0]), np.zeros(0)], [np.array([9.0]), np.zeros(0)]) == 0
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 import schemathesis
@@ -17,10 +18,10 @@ from bonafide.serve.application import serve_app
 from bonafide.serve.service import Service
 from bonafide.tasks.sql.readers import read_tables
 from bonafide.web.guard import door
-from served import SALES, document_model, listening, passage_model, write_run
+from served import SALES, document_model, listening, passage_model, text_model, write_run
 
 torch.set_num_threads(1)
-KINDS = ("sql", "discrete", "reading")
+KINDS = ("sql", "discrete", "reading", "text")
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,11 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     folder = tmp_path_factory.mktemp("data")
     (folder / "sales.csv").write_text(SALES)
     tables = read_tables(folder / "sales.csv")
-    services = (Service(load(write_run(folder)), tables), Service(passage_model()), Service(document_model()))
+    others = (passage_model(), document_model(), text_model())
+    services = (Service(load(write_run(folder)), tables), *map(Service, others))
     apps = [serve_app(each, door("127.0.0.1", max_body=each.limits.body)) for each in services]
-    with listening(apps[0]) as first, listening(apps[1]) as second, listening(apps[2]) as third:
-        yield dict(zip(KINDS, (first, second, third), strict=True))
+    with ExitStack() as stack:
+        yield {kind: stack.enter_context(listening(each)) for kind, each in zip(KINDS, apps, strict=True)}
 
 
 def fuzz(address: str, examples: int) -> int:

@@ -1,13 +1,18 @@
 """Pick the best-supported of several candidates for each question: ``bonafide select``.
 
-Nothing is needed but questions, answers and candidates. A reconstructor and a solver are trained on the file itself
-with MIMAX (the recipe ``text-mimax``), or a given language model is used as it is. A candidate's support is
+Nothing is needed but questions, answers and candidates. A reconstructor learns from the questions to use the words it
+reads (``learn/fragments.py``), then it and a solver are trained on the file itself with MIMAX (the recipe
+``text-mimax``); or a given language model is used as it is. A candidate's support is
 
-    log P(question | context, candidate) − simplicity · words of the candidate
+    log P(question | context, candidate) − simplicity · words of the candidate + vote weight · log votes
 
 where runs of words that the candidate copies from the question are not shown to the model. The prior and the mask are
 there because a candidate that repeats the question would explain it best of all (log P(question | context) cannot help:
 it is the same for every candidate). The copy rate of each pick is reported.
+
+*Votes* say how likely the sampler finds a candidate. Whether that speaks for it is asked of the file, without gold
+(:func:`vote_weight`): where the candidates that explain their questions are the frequent ones, votes count, and where
+they are not, as with a sampler of bad habits, votes count nothing.
 
 *How sure*: ``confidence`` is the pick's share of the softmax of support over the question's candidates. It grows with
 the margin, so it ranks picks; it is not calibrated, since nothing here knows how often a pick is right. A question
@@ -19,8 +24,9 @@ appears when it is whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +36,13 @@ import torch
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, answer_to_json, write_jsonl
+from bonafide.files import read_json, write_json
+from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
 from bonafide.learn.recipe import Recipe, read_recipe
 from bonafide.learn.saved import Model, load
 from bonafide.learn.trainer import Watcher, train
+from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.layout import tokenise
 from bonafide.search.text import import_candidates
 from bonafide.tasks.text.candidates import TextSet, reaching
@@ -44,7 +53,12 @@ from bonafide.tasks.text.words import COPIED_RUN, copy_rate, without_copies, wor
 Scores = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 RECIPE = "text-mimax"
+FRAGMENTS = 800
+"""Fragments that the reconstructor sees before the candidates, for each epoch over these, however small the file is; of
+a large one, a fragment of each question at least."""
+_NOTE = "taught.json"
 _AT_ONCE = 32
+_WEIGHTS = np.arange(0.0, 8.25, 0.25).tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class Pick:
 
     example: Example
     candidates: tuple[Scored, ...]
+    vote_weight: float = 0.0  # of log votes in the support, the same for the whole file
 
     @property
     def best(self) -> Scored | None:
@@ -109,6 +124,7 @@ class Pick:
             "confidence": self.confidence,
             "margin": self.margin,
             "solver_rank": self.solver_rank,
+            "vote_weight": self.vote_weight,
             "copy_rate": None if best is None else best.copy_rate,
             "candidates": [each.to_json() for each in self.candidates],
         }
@@ -154,25 +170,48 @@ def _trained(
         raise BonafideError(
             f"select needs a reconstructor, which objective.method {recipe.objective.method!r} does not train."
         )
+    if recipe.reconstructor.kind == "t-scratch":
+        recipe = _taught(questions, recipe, folder / "reconstructor", progress)
     run = folder / "run"
-    train(recipe, run, resume=(run / "recipe.json").exists(), watcher=watcher)
+    with without_bars():
+        train(recipe, run, resume=(run / "recipe.json").exists(), watcher=watcher)
     return score(load(run), questions, recipe, progress)
+
+
+def _taught(questions: Sequence[Question], recipe: Recipe, folder: Path, progress: Progress | None) -> Recipe:
+    """The recipe with a reconstructor that has learned to use what it reads, from the questions alone."""
+    options, seed = recipe.reconstructor, recipe.train.seed
+    steps = math.ceil(max(FRAGMENTS * recipe.train.epochs, len(questions)) / BATCH)
+    made = {**asdict(options), "steps": steps, "rate": recipe.train.reconstructor_rate, "seed": seed}
+    if not (folder / _NOTE).exists() or read_json(folder / _NOTE) != made:
+        asked = [(each.example.question, each.example.context or "") for each in questions]
+        texts = [text for pair in asked for text in pair if text]
+        texts += [one.text for each in questions for one in each.candidates]
+        spec = ReconstructorSpec(
+            layers=options.layers,
+            width=options.width,
+            heads=options.heads,
+            feed_forward=4 * options.width,
+            dropout=options.dropout,
+        )
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        reconstructor, tokenizer = build_reconstructor(spec, texts=texts, seed=seed, device=device)
+        teach(reconstructor, tokenizer, asked, steps, recipe.train.reconstructor_rate, seed, progress)
+        save_taught(folder, reconstructor, tokenizer)
+        write_json(folder / _NOTE, made)
+    return replace(recipe, reconstructor=replace(options, kind="bart", path=str(folder)))
 
 
 def score(model: Model, questions: Sequence[Question], recipe: Recipe, progress: Progress | None = None) -> list[Pick]:
     """The picks of a trained model."""
-    sets = [reaching(each.candidates, each.example.answers) for each in questions]
-    picks: list[Pick] = []
-    for start in range(0, len(questions), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        held = [
-            (question.example, candidates) for question, candidates in zip(questions[part], sets[part], strict=True)
-        ]
-        reconstruction, solver = _model_scores(model, held, recipe)
-        picks += _picks(held, reconstruction, solver, recipe)
+    held = [(each.example, reaching(each.candidates, each.example.answers)) for each in questions]
+    parts: list[tuple[Scores, Scores]] = []
+    for start in range(0, len(held), _AT_ONCE):
+        parts.append(_model_scores(model, held[start : start + _AT_ONCE], recipe))
         if progress is not None:
-            progress(len(picks), len(questions))
-    return picks
+            progress(min(start + _AT_ONCE, len(held)), len(held))
+    reconstruction, solver = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return _picks(held, reconstruction, solver, recipe)
 
 
 def zero_shot(questions: Sequence[Question], name: str, recipe: Recipe, progress: Progress | None = None) -> list[Pick]:
@@ -186,7 +225,7 @@ def zero_shot(questions: Sequence[Question], name: str, recipe: Recipe, progress
             pairs.append((f"{given}Solution: {shown}\n\nQuestion:", example.question))
             pairs.append((f"{given}Question: {example.question}\n\nSolution:", text))
     scores = LanguageModel(name).log_prob(pairs, progress)
-    return list(_picks(held, scores[::2], scores[1::2], recipe))
+    return _picks(held, scores[::2], scores[1::2], recipe)
 
 
 def _model_scores(model: Model, held: Sequence[tuple[Example, TextSet]], recipe: Recipe) -> tuple[Scores, Scores]:
@@ -210,20 +249,60 @@ def _model_scores(model: Model, held: Sequence[tuple[Example, TextSet]], recipe:
     return explained.double().cpu().numpy(), likely.double().cpu().numpy()
 
 
+def vote_weight(support: Sequence[Scores], votes: Sequence[Scores]) -> float:
+    """The α for which the questions are likeliest, if the solution of each is drawn in proportion to votes^α.
+
+    One array a question; ``support`` is the logarithm of how well each candidate explains it. α has an exponential
+    prior with mean 1, so that few questions do not make votes decide; being frequent is never held against a candidate.
+    """
+    known = [(each, np.log(count)) for each, count in zip(support, votes, strict=True) if len(each) > 1]
+    if not known:
+        return 0.0
+    explained, logs = (np.concatenate(each) for each in zip(*known, strict=True))
+    starts = np.cumsum([0, *(len(each) for each, _ in known)])[:-1]
+
+    def posterior(weight: float) -> float:
+        drawn = _log_sums(explained + weight * logs, starts) - _log_sums(weight * logs, starts)
+        return float(drawn.sum()) - weight
+
+    return float(max(_WEIGHTS, key=posterior))
+
+
+def _log_sums(values: Scores, starts: npt.NDArray[np.int64]) -> Scores:
+    """(questions,): log Σ exp of the values from each start to the next."""
+    most = np.maximum.reduceat(values, starts)
+    shares = np.exp(values - np.repeat(most, np.diff([*starts, len(values)])))
+    found: Scores = most + np.log(np.add.reduceat(shares, starts))
+    return found
+
+
 def _picks(
     held: Sequence[tuple[Example, TextSet]], reconstruction: Scores, solver: Scores, recipe: Recipe
-) -> Iterator[Pick]:
+) -> list[Pick]:
     simplicity = float(recipe.objective.options.get("simplicity", 0.0))
-    place = 0
-    for example, candidates in held:
-        scored = []
-        for text, votes in zip(candidates.texts, candidates.counts, strict=True):
-            explained = float(reconstruction[place])
-            support = explained - simplicity * len(words(text))
-            copied = copy_rate(text, example.question, recipe.language.copied or COPIED_RUN)
-            scored.append(Scored(text, support, explained, float(solver[place]), votes, copied))
-            place += 1
-        yield Pick(example, tuple(sorted(scored, key=lambda each: -each.support)))
+    ends = np.cumsum([len(candidates) for _, candidates in held])[:-1]
+    lengths = np.array([len(words(text)) for _, candidates in held for text in candidates], np.float64)
+    support = np.split(reconstruction - simplicity * lengths, ends)
+    votes = [np.array(candidates.counts, np.float64) for _, candidates in held]
+    weight = vote_weight(support, votes)
+    picks = []
+    for (example, candidates), plain, brought, explained, likely in zip(
+        held, support, votes, np.split(reconstruction, ends), np.split(solver, ends), strict=True
+    ):
+        supported = plain + weight * np.log(brought)
+        scored = [
+            Scored(
+                text,
+                float(supported[place]),
+                float(explained[place]),
+                float(likely[place]),
+                candidates.counts[place],
+                copy_rate(text, example.question, recipe.language.copied or COPIED_RUN),
+            )
+            for place, text in enumerate(candidates)
+        ]
+        picks.append(Pick(example, tuple(sorted(scored, key=lambda each: -each.support)), weight))
+    return picks
 
 
 def summary(picks: Sequence[Pick]) -> dict[str, Any]:
@@ -234,6 +313,7 @@ def summary(picks: Sequence[Pick]) -> dict[str, Any]:
         "questions": len(picks),
         "picked": len(found),
         "single_candidate": sum(len(pick.candidates) == 1 for pick in picks),
+        "vote_weight": picks[0].vote_weight,
         "median_confidence": float(np.median(sure)) if sure else 0.0,
         "mean_copy_rate": float(np.mean([each.copy_rate for each in found])) if found else 0.0,
         "agrees_with_solver": sum(pick.solver_rank == 1 for pick in picks) / max(1, len(found)),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -92,9 +92,15 @@ def shard_name(index: int) -> str:
 
 def write_shard(path: Path, sets: Iterable[tuple[str, S]], codec: Codec[S], identity: str) -> ShardCounts:
     """Write one shard, whole or not at all, holding one row group of sets in memory at a time."""
+    with write_whole(path) as stream:
+        return write_sets(stream, sets, codec, identity)
+
+
+def write_sets(stream: IO[bytes], sets: Iterable[tuple[str, S]], codec: Codec[S], identity: str) -> ShardCounts:
+    """What a shard holds, to any stream."""
     schema = pa.schema([*_OWN_FIELDS, *codec.fields])
     counts = {"examples": 0, "covered": 0, "capped": 0, "solutions": 0}
-    with write_whole(path) as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
         held: list[tuple[str, S]] = []
         waiting = 0
         for name, solutions in sets:

@@ -15,7 +15,13 @@ from bonafide.errors import BonafideError
 
 
 def explore_command(
-    run: Annotated[Path, typer.Argument(help="A folder that train wrote, or a solution store.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A folder that train wrote, or a solution store; then other runs on the same examples, to compare. "
+            "Without others, those in the folders beside it."
+        ),
+    ],
     examples: Annotated[
         Path | None,
         typer.Option(help="Other examples than the run was trained on, such as dev; they are searched first."),
@@ -45,13 +51,16 @@ def explore_command(
         raise BonafideError(
             f"The explorer needs {error.name}, which is not installed: pip install 'bonafide[explore]'."
         ) from None
-    import torch
-
-    from bonafide.explore.memory import give_back_freed
+    from bonafide.explore.memory import give_back_freed, settle
     from bonafide.explore.workspace import Workspace, search_for
 
+    run, *others = runs
     give_back_freed()
-    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]  # it keeps a kernel for every shape: 12 MB
+    if (run / "model").is_dir():
+        import torch
+
+        torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]  # it keeps a kernel a shape: 12 MB
+        settle()
     if examples is not None and solutions is None:
         with searching(run / "explore") as (started, advance):
             solutions = search_for(run, examples, advance, started)
@@ -70,4 +79,5 @@ def explore_command(
         if open_browser:
             typer.launch(address)
 
-    serve(explorer(workspace, door(host), sheet, judge or getpass.getuser()), host, port, ready)
+    app = explorer(workspace, door(host), sheet, judge or getpass.getuser(), others=others, loaded=settle)
+    serve(app, host, port, ready)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from bonafide.cli.own_tasks import TaskFile, load_run
 from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, searching, tell, training, working
 from bonafide.errors import BonafideError
+
+if TYPE_CHECKING:
+    from bonafide.learn.saved import Model
 
 
 def train_command(
@@ -50,6 +55,9 @@ def train_command(
     from bonafide.learn.trainer import train
 
     settings = read_recipe(recipe, overrides or ())
+    if os.environ.get("RANK", "0") != "0":  # of accelerate launch: the first process speaks for all
+        train(settings, out, resume)
+        return
     with searching(out / "solutions") as (started, advance), training(out) as watcher:
         train(settings, out, resume, watcher, (advance, started))
     typer.echo((out / "README.md").read_text(), err=True)
@@ -111,17 +119,19 @@ def predict_command(
     question: Annotated[str, typer.Argument(help="Your question.")],
     table: TableFiles = None,
     types: Types = None,
-    context: Annotated[str | None, typer.Option(help="Which table, where there are several.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Which table, where there are several; for a text task a file or a text to ask about."),
+    ] = None,
     passage: Annotated[Path | None, typer.Option(help="A text file, for a model of discrete reasoning.")] = None,
     document: Annotated[
         Path | None, typer.Option(help="A text or Markdown file, for a model of reading comprehension.")
     ] = None,
+    task: TaskFile = None,
     top: Annotated[int, typer.Option(help="How many answers to show.", min=1)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
-    from bonafide.learn.saved import load
-
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
     if passage is not None:
@@ -133,15 +143,10 @@ def predict_command(
     from bonafide.report.terminal import predictions_table
     from bonafide.tasks.sql.sources import open_tables
 
-    model = load(run)
-    if model.task.name == "text":
-        from bonafide.cli.selecting import show_predictions
-
-        show_predictions(model, question, top, as_json)
-        return
+    model = load_run(run, task)
     if model.task.name != "sql":
-        option = {"discrete": "--passage", "reading": "--document"}[model.task.name]
-        raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with {option} FILE.")
+        _predict_text(model, run, question, context, bool(table), top, as_json)
+        return
     source = open_tables(None, table or (), column_types(types), context)
     if source.default is None:
         raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
@@ -155,6 +160,45 @@ def predict_command(
         typer.echo(as_text(lines))
     else:
         Console().print(predictions_table(question, asked, predictions))
+
+
+def _predict_text(
+    model: Model, run: Path, question: str, context: str | None, on_table: bool, top: int, as_json: bool
+) -> None:
+    from bonafide.cli.selecting import show_predictions
+    from bonafide.learn.text import TextLearning
+
+    name = model.task.name
+    if name in ("discrete", "reading"):
+        option = {"discrete": "--passage", "reading": "--document"}[name]
+        raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with {option} FILE.")
+    if not isinstance(model.task, TextLearning):
+        raise BonafideError(
+            f"{run} was trained for the task {name!r}, whose contexts only that task can read: expected one that "
+            "derives from bonafide.learn.text.TextLearning. From Python it answers with bonafide.load(run).predict(…)."
+        )
+    if on_table:
+        raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with --context FILE.")
+    show_predictions(model, question, top, as_json, _context(context))
+
+
+def _context(given: str | None) -> str:
+    """The text of a file, or the text itself; one word alone is the name of a file, there or not."""
+    from bonafide.files import open_bytes
+
+    if given is None:
+        return ""
+    if not given.strip():
+        raise BonafideError("--context is empty: give a file or a text to ask about, or leave it out.")
+    may_be_a_name = len(given.encode()) < 256
+    if len(given.split()) > 1 and not (may_be_a_name and Path(given).is_file()):
+        return given
+    with open_bytes(Path(given)) as stream:
+        data = stream.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BonafideError(f"{given} is no text in UTF-8 (byte {error.start:,}). Save it as UTF-8.") from None
 
 
 def _predict_on_passage(run: Path, question: str, passage: Path, top: int, as_json: bool) -> None:

@@ -93,6 +93,7 @@ def _tell_learned(console: Console, prepared: Prepared, figures: dict[str, Any],
     question = prepared.examples[0].question
     ask = f"bonafide predict {shlex.quote(str(prepared.out))} {files}{which} {shlex.quote(question)}"
     tell(console, f"Ask it: {escape(ask)}")
+    tell(console, f"In the browser: {escape(f'bonafide serve {shlex.quote(str(prepared.out))} {files}')}")
 
 
 def _plural(count: int, noun: str) -> str:
@@ -118,10 +119,10 @@ def _bars(console: Console, out: Path) -> Iterator[Callable[[str, float], None]]
 
     try:
         yield report
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # we are on the way out
         tell(console, f"Stopped. Add --resume to go on with what is in {escape(str(out))}.")
-        sys.exit(130)
+        sys.exit(interrupt.args[0] if interrupt.args else 130)
     finally:
         if bars:
             progress.stop()

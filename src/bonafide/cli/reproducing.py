@@ -35,16 +35,16 @@ def reproduce_command(
         list[str] | None, typer.Option("--set", help="Override a value of every row's recipe, as section.key=value.")
     ] = None,
     bart: Annotated[
-        str | None, typer.Option(help="The BART of rows with a pretrained reconstructor: a folder or a hub name.")
+        str | None, typer.Option(help="The BART of the rows that need one: a folder or a hub name.")
     ] = None,
 ) -> None:
     """Re-make a table: train and judge what is missing, test the differences, write the table and its plots."""
-    from bonafide.reproduce.runs import HUB_BART, Asked, fill
+    from bonafide.reproduce.runs import Asked, fill
     from bonafide.reproduce.shown import BARS, OVERVIEW, listed, write_table
     from bonafide.reproduce.tables import table as table_named
 
     names = tuple(each.strip() for each in rows.split(",")) if rows else ()
-    asked = Asked(out, data, seeds, names, tuple(overrides or ()), bart or HUB_BART)
+    asked = Asked(out, data, seeds, names, tuple(overrides or ()), bart)
     console, notes = Console(), Console(stderr=True)
     if show:
         for each in listed(asked):

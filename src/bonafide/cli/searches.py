@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from bonafide.cli.estimating import DryRun, show_estimate
 from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, searching, tell, working
 from bonafide.errors import BonafideError
 
@@ -49,12 +50,19 @@ def search_sql_command(
     ] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    dry_run: DryRun = False,
 ) -> None:
     """Every SQL query that returns the answer of each example."""
-    from bonafide.search.sql import search_sql
+    from bonafide.search.sql import open_sql, search_sql
     from bonafide.tasks.sql.language import Language
 
     language = Language(aggregates, max_conditions, repeat_columns, order_text, unmatched_values, similar_cells)
+    if dry_run:
+        opened = open_sql(
+            examples, out, tables, table or (), column_types(types), context, language, cap or None, seed
+        )  # fmt: skip
+        show_estimate(opened, out, workers, seed)
+        return
     with searching(out) as (started, progress):
         manifest = search_sql(
             examples, out, tables, table or (), column_types(types), context, language, cap or None, seed, workers,
@@ -90,15 +98,20 @@ def search_discrete_command(
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    dry_run: DryRun = False,
 ) -> None:
     """Every program over numbers, dates and spans that returns an accepted answer of each example."""
-    from bonafide.search.discrete import search_discrete
+    from bonafide.search.discrete import open_discrete, search_discrete
     from bonafide.tasks.discrete.language import Language, rules_without
 
     language = Language(
         tuple(constants) if constants else Language().constants, max_operands, operands, question_numbers,
         max_choices=max_choices, rules=rules_without(without or ()),
     )  # fmt: skip
+    if dry_run:
+        opened = open_discrete(examples, out, documents, language, cap or None, seed)
+        show_estimate(opened, out, workers, seed)
+        return
     with searching(out) as (started, progress):
         manifest = search_discrete(examples, out, documents, language, cap or None, seed, workers, progress, started)
     _report_search(out, manifest)
@@ -127,12 +140,17 @@ def search_reading_command(
     ] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    dry_run: DryRun = False,
 ) -> None:
     """Every mention of the accepted answers of each example in its document."""
-    from bonafide.search.reading import search_reading
+    from bonafide.search.reading import open_reading, search_reading
     from bonafide.tasks.reading.matching import Matching
 
     matching = Matching(case, unicode, punctuation, articles, boundaries)
+    if dry_run:
+        opened = open_reading(examples, out, documents, matching, cap or None, seed)
+        show_estimate(opened, out, workers, seed)
+        return
     with searching(out) as (started, progress):
         manifest = search_reading(examples, out, documents, matching, cap or None, seed, workers, progress, started)
     _report_search(out, manifest)

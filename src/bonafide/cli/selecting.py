@@ -84,7 +84,7 @@ def select_command(
         console,
         f"{figures['picked']:,} of {figures['questions']:,} questions have a pick; median confidence "
         f"{figures['median_confidence']:.0%} (it ranks picks; it is not calibrated), mean copy rate "
-        f"{figures['mean_copy_rate']:.0%}. Written to {escape(str(out))}.",
+        f"{figures['mean_copy_rate']:.0%}, weight of votes {figures['vote_weight']:g}. Written to {escape(str(out))}.",
     )
     for pick in _least_sure(picks):
         assert pick.best is not None
@@ -95,11 +95,13 @@ def select_command(
         )
 
 
-def show_predictions(model: Model, question: str, top: int, as_json: bool) -> None:
-    """The texts that a text solver writes for a question without a context, with the answer that each states."""
+def show_predictions(model: Model, question: str, top: int, as_json: bool, context: str = "") -> None:
+    """The texts that a text solver writes for a question, with the answer that each arrives at."""
     from rich.table import Table as Grid
 
-    found = model.predict("", question, top=top)
+    from bonafide.report.terminal import harmless
+
+    found = model.predict(context, question, top=top)
     if as_json:
         lines = [{"text": each.text, "answer": each.answer, "confidence": each.confidence} for each in found]
         typer.echo(as_text(lines))
@@ -108,7 +110,7 @@ def show_predictions(model: Model, question: str, top: int, as_json: bool) -> No
     for name in ("confidence", "answer", "text"):
         grid.add_column(name, overflow="fold", justify="right" if name == "confidence" else "left")
     for each in found:
-        grid.add_row(f"{each.confidence:.1%}", escape(each.answer), escape(each.text))
+        grid.add_row(f"{each.confidence:.1%}", escape(harmless(str(each.answer))), escape(harmless(each.text)))
     Console().print(grid)
 
 

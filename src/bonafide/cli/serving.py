@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from bonafide.cli.own_tasks import TaskFile, load_run
 from bonafide.cli.shown import TableFiles, Types, column_types, tell
 from bonafide.errors import BonafideError
 
@@ -20,6 +21,7 @@ def serve_command(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     table: TableFiles = None,
     types: Types = None,
+    task: TaskFile = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", help="A name by which the server may be called, where it is not only local."),
@@ -32,7 +34,6 @@ def serve_command(
         raise BonafideError(f"bonafide serve needs {error.name}: pip install 'bonafide[explore]'.") from None
     import torch
 
-    from bonafide.learn.saved import load
     from bonafide.serve.service import Service
     from bonafide.tasks.sql.sources import open_tables
     from bonafide.web.guard import door
@@ -40,7 +41,7 @@ def serve_command(
 
     console = Console(stderr=True)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the other half is for everything but the model
-    model = load(run)
+    model = load_run(run, task)
     tables = {}
     if table:
         source = open_tables(None, table, column_types(types)).tables

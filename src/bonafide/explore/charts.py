@@ -63,6 +63,29 @@ def curves(metrics: Sequence[Mapping[str, Any]]) -> list[Chart]:
     return made
 
 
+_COMPARED: tuple[tuple[str, str, bool], ...] = (
+    ("dev_execution", "Right answers on dev", True),
+    ("dev_reconstruction", "How well questions are reconstructed on dev (log P)", False),
+    ("entropy", "How undecided the solver is over Z (nats)", False),
+)
+CHOSEN = "Solutions that trained the solver and are gold"
+
+
+def compared_curves(
+    metrics: Mapping[str, Sequence[Mapping[str, Any]]], chosen: Mapping[str, Sequence[tuple[float, float]]]
+) -> list[Chart]:
+    """A chart a figure with a line a run, where two runs have it; ``chosen`` is how often gold trained the solver."""
+    found = [(CHOSEN, chosen, True)]
+    for figure, title, share in _COMPARED:
+        found.append((title, {name: _points(entries, figure) for name, entries in metrics.items()}, share))
+    made = []
+    for title, points, share in found:
+        lines = {name: each for name, each in points.items() if len(each) > 1}
+        if len(lines) > 1:
+            made.append(_chart(title, lines, share))
+    return made
+
+
 def bars(sizes: Sequence[tuple[int, int]]) -> list[Bar]:
     """How many sets have 0, 1, 2, 3–4, 5–8, … solutions; ``sizes`` are (size, how many)."""
     largest = max((size for size, _ in sizes), default=0)

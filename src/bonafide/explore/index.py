@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bonafide.errors import BonafideError
@@ -154,6 +155,9 @@ class PlacedStore(SolutionStore[S], Generic[S]):
             self._files = {shard: pq.ParquetFile(path, memory_map=True)}  # reads without a copy of its own
         return self._files[shard]
 
+    def _read_group(self, shard: int, group: int, names: list[str] | None = None) -> pa.Table:
+        return self._file(shard).read_row_group(group, columns=names, use_threads=False)  # threads keep memory each
+
     def placed(self) -> Iterator[tuple[str, int, int, int, int]]:
         """(id, size, shard, row group, line) of every example, in order."""
         for (shard, part), columns in self._columns(["example", "size"]):
@@ -277,7 +281,7 @@ def _fill_selections(connection: sqlite3.Connection, path: Path, kept: tuple[flo
     from bonafide.explore.chosen import last_choices
 
     sizes = connection.execute("SELECT id, size FROM examples ORDER BY place").fetchall()
-    for place, trained, solver, reconstructor in last_choices(path, sizes, *kept):
+    for place, trained, solver, reconstructor in last_choices(path, sizes, kept):
         connection.execute(
             "UPDATE examples SET trained = ?, solver = ?, reconstructor = ? WHERE place = ?",
             [trained, solver, reconstructor, place],

@@ -7,10 +7,11 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.explore.distinguish import Distinction, distinguish
-from bonafide.explore.judge import Pair, Sheet, make_sheet, shown_answer
-from bonafide.explore.lit import LitContext
+from bonafide.explore.judge import Sheet, make_sheet, shown_answer
+from bonafide.explore.lit import LitContext, Pieces
 from bonafide.explore.views import cell_text
 from bonafide.explore.workspace import Workspace
+from bonafide.report.sheets import Pair
 from bonafide.tasks.sql.query import Query
 
 
@@ -18,7 +19,7 @@ from bonafide.tasks.sql.query import Query
 class Side:
     """One of the two: its text, what it returns, the context as it lights it; only the text where it cannot be read."""
 
-    text: str
+    pieces: Pieces
     returns: str | None
     lit: LitContext | None
 
@@ -48,7 +49,8 @@ class Bench:
         place = self._workspace.index.value("SELECT place FROM examples WHERE id = ?", [pair.example])
         answer = shown_answer(pair.answer)
         if place is None:
-            return Shown(pair, answer, Side(pair.left, None, None), Side(pair.right, None, None), False, None)
+            left, right = (Side(((text, ""),), None, None) for text in (pair.left, pair.right))
+            return Shown(pair, answer, left, right, False, None)
         opened = self._workspace.open(place)
         left, left_solution = self._side(pair.left, opened)
         right, right_solution = self._side(pair.right, opened)
@@ -66,9 +68,10 @@ class Bench:
         try:
             solution = view.parse(text, opened.example, opened.context)
         except BonafideError:
-            return Side(text, None, None), None
+            return Side(((text, ""),), None, None), None
         returns = view.returns(solution, opened.example, opened.context)
-        return Side(text, returns, view.lit(solution, None, opened.example, opened.context)), solution
+        lit = view.lit(solution, None, opened.example, opened.context)
+        return Side(view.pieces(text, opened.example), returns, lit), solution
 
 
 def open_sheet(workspace: Workspace, judge: str) -> Sheet | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bonafide.errors import BonafideError
 from bonafide.explore.index import Row
+from bonafide.explore.lit import Pieces
 from bonafide.explore.scoring import Scores
 from bonafide.explore.workspace import Opened, Workspace
 
@@ -37,7 +38,7 @@ SORTED = {
 SOLUTION_ORDERS = {
     "reconstructor": "φ, best first",
     "solver": "θ, best first",
-    "simple": "fewest operations first",
+    "simple": "in the order of the set",
 }
 
 
@@ -56,7 +57,7 @@ class ListedSolution:
     """One solution of a page, with its ranks from 1; None where it is not scored."""
 
     place: int
-    text: str
+    pieces: Pieces
     solver: float | None
     solver_rank: int | None
     reconstructor: float | None
@@ -119,7 +120,9 @@ def solutions(
     if find:
         searched = min(total, _TEXTS)
         wanted = find.lower()
-        order = [int(place) for place in order[:searched] if wanted in workspace.text(opened, int(place)).lower()]
+        order = [int(place) for place in order[:searched]]
+        texts = workspace.view.texts(opened.solutions, order, opened.example, opened.context)
+        order = [place for place, text in zip(order, texts, strict=True) if wanted in text.lower()]
     count = len(order)
     pages = max(1, -(-count // PAGE))
     page = min(max(1, page), pages)
@@ -157,14 +160,15 @@ def _listed(
 ) -> ListedSolution:
     solver = _at(None if scores is None else scores.solver, place)
     reconstructor = _at(None if scores is None else scores.reconstructor, place)
-    marks = []
+    example = opened.example
+    marks = [*workspace.view.marks(opened.solutions, place, example)]
     if place in gold:
         marks.append("gold")
     if place == opened.row.trained:
         marks.append("trained on")
     return ListedSolution(
         place,
-        workspace.text(opened, place),
+        workspace.view.pieces(workspace.text(opened, place), example),
         solver,
         int(theta.rank[place]) if theta is not None and solver is not None else None,
         reconstructor,

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Light = Literal["", "touched", "condition", "other"]
-"""Unlit; what the solution returns or points at; what it asks of a row; what another solution points at."""
+Light = Literal["", "touched", "condition", "other", "copied"]
+"""Unlit; what the solution returns or points at; what it asks of a row; what another solution points at; what it copies
+from the question."""
+Pieces = tuple[tuple[str, Light], ...]
+"""A text cut where its light changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class LitParagraph:
     """A paragraph in pieces; its number counts from 1."""
 
     number: int
-    pieces: tuple[tuple[str, Light], ...]
+    pieces: Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,7 @@ class LitText:
 LitContext = LitTable | LitText
 
 
-def pieces(text: str, touched: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]] = ()) -> tuple[
-    tuple[str, Light], ...
-]:  # fmt: skip
+def pieces(text: str, touched: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]] = ()) -> Pieces:
     """A text cut where its light changes; ``touched`` goes over ``others``."""
     light: list[Light] = [""] * len(text)
     for spans, kind in ((others, "other"), (touched, "touched")):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
@@ -13,12 +14,14 @@ from fastapi import FastAPI, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from bonafide.explore import listing
+from bonafide.explore.asking import Asking, add_ask
 from bonafide.explore.charts import bars, curves
-from bonafide.explore.judge import CHOICES, Sheet
+from bonafide.explore.judge import Sheet
 from bonafide.explore.judging import Bench, open_sheet
+from bonafide.explore.methods import Methods
 from bonafide.explore.scoring import Scorer, Scores
 from bonafide.explore.views import answer_text
-from bonafide.explore.workspace import Opened, Workspace
+from bonafide.explore.workspace import Opened, Workspace, logged
 from bonafide.web.answers import RefusedError
 from bonafide.web.application import make_app
 from bonafide.web.guard import Door
@@ -32,26 +35,43 @@ Number = Annotated[int, Query(ge=0, le=2**62)]
 
 
 def explorer(
-    workspace: Workspace, hosts: Door, sheet: Path | None = None, judge: str = "me", in_passing: bool = True
+    workspace: Workspace,
+    hosts: Door,
+    sheet: Path | None = None,
+    judge: str = "me",
+    in_passing: bool = True,
+    others: Sequence[Path] = (),
+    loaded: Callable[[], None] | None = None,
 ) -> FastAPI:
-    """The app; ``in_passing``: whether all examples are scored while nobody waits."""
-    scorer = Scorer(workspace, in_passing)
+    """The app; ``in_passing``: whether all examples are scored while nobody waits; ``others``: runs to compare.
+
+    ``loaded`` is called when the model is there.
+    """
+    scorer, methods = Scorer(workspace, in_passing, loaded), Methods(workspace, others)
+    asking = Asking(workspace, scorer)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         scorer.start()
+        methods.start()
         try:
             yield
         finally:
+            await asking.end()
+            methods.stop()
             scorer.stop()
             workspace.close()
 
-    app, pages = make_app("bonafide explorer", hosts=hosts, package="bonafide.explore", lifespan=lifespan)
-    app.state.scorer = scorer
+    packages = ["bonafide.explore", "bonafide.serve"]
+    app, pages = make_app("bonafide explorer", hosts=hosts, packages=packages, lifespan=lifespan)
+    app.state.scorer, app.state.methods = scorer, methods
     counted = _Counted(workspace)
     bench = Bench(workspace)
     held: list[Sheet] = [Sheet(sheet, judge)] if sheet is not None else []
     common: dict[str, Any] = {"workspace": workspace, "scorer": scorer, "word": workspace.view.solution, "url": _url}
+    orders = {**listing.SOLUTION_ORDERS, "simple": workspace.view.order}
+    if scorer.state != "none":
+        add_ask(app, asking, partial(pages, "asking.html", here="ask", **common))
 
     def sheet_in_use() -> Sheet | None:
         if not held and (found := open_sheet(workspace, judge)) is not None:
@@ -60,7 +80,8 @@ def explorer(
 
     @app.get("/")
     def overview() -> Response:
-        return pages("overview.html", here="overview", figures=counted, corners=_corners(workspace), **common)
+        values = {"figures": counted, "corners": _corners(workspace), "methods": methods}
+        return pages("overview.html", here="overview", **values, **common)
 
     @app.get("/examples")
     def examples(
@@ -108,12 +129,16 @@ def explorer(
             "answer": answer_text(opened.example.answers),
             "found": found,
             "link": link,
-            "orders": listing.SOLUTION_ORDERS,
+            "orders": orders,
             "asked": asked,
             "scores": scores,
             "chosen": chosen,
             "rival": rival,
-            "texts": {each: workspace.text(opened, each) for each in (chosen, rival) if each is not None},
+            "texts": {
+                each: workspace.view.pieces(workspace.text(opened, each), opened.example)
+                for each in (chosen, rival)
+                if each is not None
+            },
             "gains": scorer.gains(opened, chosen, rival) if chosen is not None else [],
             "lit": workspace.view.lit(solution, opened.solutions, opened.example, opened.context),
             "count": workspace.index.count,
@@ -141,7 +166,7 @@ def explorer(
     def pair(place: int) -> Response:
         found = _known(sheet_in_use(), place)
         shown = bench.shown(found.pairs[place])
-        return pages("judge.html", here="judge", sheet=found, place=place, shown=shown, choices=CHOICES, **common)
+        return pages("judge.html", here="judge", sheet=found, place=place, shown=shown, **common)
 
     @app.post("/judge/{place}")
     async def record(place: int, request: Request) -> Response:
@@ -170,7 +195,7 @@ class _Counted:
         self.coverage = manifest["covered"] / max(1, total)
         self.median, self.largest = median, max((size for size, _ in sizes), default=0)
         self.bars = bars([(size, count) for size, count in sizes])
-        self.charts = curves(workspace.metrics())
+        self.charts = curves(logged(workspace.folder) if workspace.is_run else [])
 
 
 def _corners(workspace: Workspace) -> dict[str, Any]:

@@ -7,6 +7,9 @@ what ``bonafide inspect`` and ``bonafide compare`` write, with it, is read as we
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+import numpy as np
 
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql.query import (
@@ -19,6 +22,7 @@ from bonafide.tasks.sql.query import (
     quoted,
     written_order,
 )
+from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.tables import Table
 
 _NAME = r'"((?:[^"]|"")*)"'
@@ -33,13 +37,37 @@ _CONDITION = re.compile(
 
 def plain_sql(query: Query, table: Table) -> str:
     """The query for people to read, its values in place."""
-    cell = quoted(table.header[query.select])
-    head = cell if query.aggregate is Aggregate.NONE else f"{query.aggregate.sql}({cell})"
-    clauses = " AND ".join(
-        f"{quoted(table.header[each.column])} {each.operator.sql} {_value(bound(each))}"
-        for each in sorted(query.conditions, key=written_order)
+    clauses = [_clause(each, table) for each in sorted(query.conditions, key=written_order)]
+    return _head(query.select, query.aggregate, table) + (" WHERE " + " AND ".join(clauses) if clauses else "")
+
+
+def plain_texts(queries: QuerySet, places: Sequence[int], table: Table) -> list[str]:
+    """The same for many queries of a set; what they share is written once."""
+    conditions = [each.condition for each in queries.conditions]
+    clauses = [_clause(each, table) for each in conditions]
+    keys = [written_order(each) for each in conditions]
+    heads: dict[tuple[int, int], str] = {}
+    texts = []
+    chosen = np.asarray(places, np.int64)
+    rows = zip(
+        queries.select[chosen].tolist(), queries.aggregate[chosen].tolist(), queries.where[chosen].tolist(), strict=True
     )
-    return f"SELECT {head} FROM {quoted(table.id)}{' WHERE ' + clauses if clauses else ''}"
+    for select, aggregate, where in rows:
+        if (select, aggregate) not in heads:
+            heads[select, aggregate] = _head(select, Aggregate(aggregate), table)
+        named = sorted((place for place in where if place >= 0), key=keys.__getitem__)
+        said = " AND ".join([clauses[place] for place in named])
+        texts.append(f"{heads[select, aggregate]} WHERE {said}" if named else heads[select, aggregate])
+    return texts
+
+
+def _head(select: int, aggregate: Aggregate, table: Table) -> str:
+    cell = quoted(table.header[select])
+    return f"SELECT {cell if aggregate is Aggregate.NONE else f'{aggregate.sql}({cell})'} FROM {quoted(table.id)}"
+
+
+def _clause(condition: Condition, table: Table) -> str:
+    return f"{quoted(table.header[condition.column])} {condition.operator.sql} {_value(bound(condition))}"
 
 
 def parse_sql(text: str, table: Table) -> Query:

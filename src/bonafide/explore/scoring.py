@@ -12,9 +12,10 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,10 @@ from bonafide.explore.workspace import Opened, Workspace
 if TYPE_CHECKING:
     from bonafide.learn.saved import Model
 
+T = TypeVar("T")
 LOG = logging.getLogger("bonafide.web")
 Floats = npt.NDArray[np.float64]
-_LEAST, _MOST_AT_ONCE, _TOO_LONG = 16, 128, 0.04
+_LEAST, _MOST_AT_ONCE, _TOO_LONG = 16, 48, 0.04
 """Solutions that the reconstructor scores between two looks at who waits: as many as it manages in these seconds."""
 _PATIENCE = 2.0
 """Seconds before the model is loaded, unless scores are asked for."""
@@ -82,12 +84,13 @@ class Gain:
 class Scorer:
     """Scores the examples of a workspace with the model of its run."""
 
-    def __init__(self, workspace: Workspace, in_passing: bool = True) -> None:
-        self._workspace, self._in_passing = workspace, in_passing
+    def __init__(self, workspace: Workspace, in_passing: bool = True, loaded: Callable[[], None] | None = None) -> None:
+        """``loaded`` is called when the model is there."""
+        self._workspace, self._in_passing, self._loaded = workspace, in_passing, loaded
         self._kept: OrderedDict[int, Scores] = OrderedDict()
         self._asked: deque[int] = deque()
         self._wake = threading.Condition()
-        self._shadings: deque[tuple[Future[list[Gain]], Opened, int, int | None]] = deque()
+        self._turns: deque[tuple[Future[Any], Callable[[Model], Any]]] = deque()
         self._model: Model | None = None
         self._recipe: Any = None
         self._at_once, self._last_asked = _LEAST, 0.0
@@ -137,24 +140,30 @@ class Scorer:
         """The question's tokens, and how well each of two solutions explains them; nothing without a reconstructor."""
         if not self.has_reconstructor:
             return []
-        waiting: Future[list[Gain]] = Future()
+        return self.turn(lambda model: _gains(model, self._recipe, opened, chosen, rival)).result(_LONGEST)
+
+    def turn(self, work: Callable[[Model], T]) -> Future[T]:
+        """Have something done with the model, in its thread, before any more is scored."""
+        waiting: Future[T] = Future()
         with self._wake:
+            if self._stop or self.state == "failed":
+                raise BonafideError("The model cannot be asked: it could not be loaded, or the explorer is ending.")
             self._last_asked = time.monotonic()
-            self._shadings.append((waiting, opened, chosen, rival))
+            self._turns.append((waiting, work))
             self._wake.notify_all()
-        return waiting.result(timeout=_LONGEST)
+        return waiting
 
     def _work(self) -> None:
         with self._wake:  # the first page comes first: loading a model takes the interpreter for seconds
-            self._wake.wait_for(lambda: self._asked or self._stop, _PATIENCE)
+            self._wake.wait_for(lambda: self._asked or self._turns or self._stop, _PATIENCE)
         try:
             self._load()
-        except BonafideError as error:
-            LOG.warning("%s", error)
-            self.state = "failed"
+        except Exception as error:  # sets and examples are shown without it
+            LOG.warning("The model could not be loaded: %s", error)
+            self._refuse_turns("failed", f"The model could not be loaded: {error}")
             return
         while not self._stop:
-            self._shade()
+            self._take_turns()
             place, asked = self._next()
             if place is None:
                 continue
@@ -163,8 +172,7 @@ class Scorer:
             except Exception as error:  # one example that cannot be scored must not end the others
                 LOG.warning("Example %d cannot be scored: %s", place, error)
                 self._workspace.index.change("UPDATE examples SET scored = 1 WHERE place = ?", [place])
-        while self._shadings:
-            self._shadings.popleft()[0].set_result([])
+        self._refuse_turns(self.state, "The explorer is ending.")
 
     def _load(self) -> None:
         from bonafide.explore.model import load_model
@@ -174,6 +182,8 @@ class Scorer:
             raise BonafideError(
                 f"The model is of the task {self._model.task.name!r}, the store of {self._workspace.task!r}."
             )
+        if self._loaded is not None:
+            self._loaded()
         with self._wake:
             self.state = "ready"
             self._wake.notify_all()
@@ -182,7 +192,7 @@ class Scorer:
         with self._wake:
             if self._asked:
                 return self._asked.popleft(), True
-            if self._shadings:
+            if self._turns:
                 return None, False
             quiet = time.monotonic() - self._last_asked
             if not self._in_passing or quiet < _QUIET:
@@ -226,7 +236,7 @@ class Scorer:
                 self._wake.notify_all()
                 waiting = bool(self._asked)
                 quiet = time.monotonic() - self._last_asked
-            self._shade()
+            self._take_turns()
             if not asked and quiet < _QUIET:
                 return  # somebody is looking at another example: this one has its turn later
             if waiting and not kept.complete:
@@ -239,23 +249,26 @@ class Scorer:
             with self._wake:
                 self._wake.notify_all()
 
-    def _shade(self) -> None:
-        """Answer those who wait for the shading of a question."""
-        from bonafide.explore.model import token_scores
-
-        while self._shadings:
-            waiting, opened, chosen, rival = self._shadings.popleft()
-            places = [chosen] if rival is None else [chosen, rival]
+    def _take_turns(self) -> None:
+        """Do what others wait for."""
+        while self._turns:
+            waiting, work = self._turns.popleft()
+            if not waiting.set_running_or_notify_cancel():
+                continue  # nobody waits any more
             try:
                 assert self._model is not None
-                words, found = token_scores(self._model, self._recipe, opened, places)
+                waiting.set_result(work(self._model))
             except Exception as error:  # whoever waits is told
                 waiting.set_exception(error)
-                continue
-            rows = found.tolist()
-            waiting.set_result(
-                [Gain(word, rows[0][at], None if rival is None else rows[1][at]) for at, word in enumerate(words)]
-            )
+
+    def _refuse_turns(self, state: str, reason: str) -> None:
+        with self._wake:
+            self.state = state
+            while self._turns:
+                waiting = self._turns.popleft()[0]
+                if waiting.set_running_or_notify_cancel():
+                    waiting.set_exception(BonafideError(reason))
+            self._wake.notify_all()
 
     def _keep(self, place: int, scores: Scores) -> None:
         with self._wake:
@@ -277,3 +290,11 @@ class Scorer:
             "UPDATE examples SET solver = ?, reconstructor = ?, explained = ?, wrong = ?, scored = 1 WHERE place = ?",
             [solver, reconstructor, explained, wrong, opened.row.place],
         )
+
+
+def _gains(model: Model, recipe: Any, opened: Opened, chosen: int, rival: int | None) -> list[Gain]:
+    from bonafide.explore.model import token_scores
+
+    words, found = token_scores(model, recipe, opened, [chosen] if rival is None else [chosen, rival])
+    rows = found.tolist()
+    return [Gain(word, rows[0][at], None if rival is None else rows[1][at]) for at, word in enumerate(words)]

@@ -12,8 +12,19 @@ import numpy as np
 from bonafide.documents import Document, document_from_line
 from bonafide.errors import BonafideError
 from bonafide.examples import Example
-from bonafide.explore.lit import Light, LitContext, LitParagraph, LitRow, LitTable, LitText, pieces, shown_places
-from bonafide.explore.queries import parse_sql, plain_sql
+from bonafide.explore.candidates import TextView
+from bonafide.explore.lit import (
+    Light,
+    LitContext,
+    LitParagraph,
+    LitRow,
+    LitTable,
+    LitText,
+    Pieces,
+    pieces,
+    shown_places,
+)
+from bonafide.explore.queries import parse_sql, plain_sql, plain_texts
 from bonafide.solutions import Codec
 from bonafide.tasks.discrete.evidence import operands
 from bonafide.tasks.discrete.execution import execute as execute_program
@@ -51,6 +62,11 @@ class View(Protocol):
         ...
 
     @property
+    def order(self) -> str:
+        """How the solutions of a set follow each other."""
+        ...
+
+    @property
     def contexts(self) -> str:
         """What manifests call the files of its contexts: tables or documents."""
         ...
@@ -63,12 +79,24 @@ class View(Protocol):
         """A solution as a person reads it; :meth:`parse` reads it back."""
         ...
 
+    def texts(self, solutions: Any, places: Sequence[int], example: Example, context: Any) -> list[str]:
+        """The same of many solutions of a set."""
+        ...
+
+    def pieces(self, text: str, example: Example) -> Pieces:
+        """The text of a solution, with what it owes to the question marked."""
+        ...
+
+    def marks(self, solutions: Any, place: int, example: Example) -> tuple[str, ...]:
+        """What else is known of a solution, a few words each."""
+        ...
+
     def returns(self, solution: Any, example: Example, context: Any) -> str:
         """What a solution gives."""
         ...
 
-    def lit(self, solution: Any | None, solutions: Any, example: Example, context: Any) -> LitContext:
-        """The context with what a solution touches lit."""
+    def lit(self, solution: Any | None, solutions: Any, example: Example, context: Any) -> LitContext | None:
+        """The context with what a solution touches lit; None where there is no context."""
         ...
 
     def gold_places(self, gold: dict[str, Any], solutions: Any, example: Example, context: Any) -> list[int]:
@@ -80,7 +108,21 @@ class View(Protocol):
         ...
 
 
-class SqlView:
+class _Searched:
+    """What the tasks share whose solutions are searched in a language."""
+
+    order = "fewest operations first"
+
+    def pieces(self, text: str, example: Example) -> Pieces:
+        """The text as it is."""
+        return ((text, ""),)
+
+    def marks(self, solutions: Any, place: int, example: Example) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+
+class SqlView(_Searched):
     """Queries over a table."""
 
     codec = QueryCodec()
@@ -94,6 +136,10 @@ class SqlView:
     def text(self, solution: Query, example: Example, context: Table) -> str:
         """SQL with its values in place."""
         return plain_sql(solution, context)
+
+    def texts(self, solutions: QuerySet, places: Sequence[int], example: Example, context: Table) -> list[str]:
+        """The same, what queries share written once."""
+        return plain_texts(solutions, places, context)
 
     def returns(self, solution: Query, example: Example, context: Table) -> str:
         """Its result."""
@@ -138,7 +184,7 @@ class SqlView:
 
 
 @dataclass(frozen=True)
-class DiscreteView:
+class DiscreteView(_Searched):
     """Programs over a passage; ``options`` are those of the store."""
 
     options: dict[str, Any]
@@ -155,6 +201,10 @@ class DiscreteView:
         """The formula, and the program that says where its operands stand."""
         reading, language = self._reading(example, context), language_of(self.options)
         return f"{formula(solution, reading, language)}  =  {program_text(solution, reading, language)}"
+
+    def texts(self, solutions: ProgramSet, places: Sequence[int], example: Example, context: Passage) -> list[str]:
+        """The same, one by one."""
+        return [self.text(solutions[place], example, context) for place in places]
 
     def returns(self, solution: Program, example: Example, context: Passage) -> str:
         """Its value."""
@@ -196,7 +246,7 @@ class DiscreteView:
         return Reading(Passage(example.question), context)
 
 
-class ReadingView:
+class ReadingView(_Searched):
     """Mentions in a document."""
 
     codec = MentionCodec()
@@ -210,6 +260,10 @@ class ReadingView:
     def text(self, solution: Mention, example: Example, context: Document) -> str:
         """What stands there, and where."""
         return f"{solution.text(context)} [paragraph {solution.paragraph + 1}, {solution.start}–{solution.end}]"
+
+    def texts(self, solutions: MentionSet, places: Sequence[int], example: Example, context: Document) -> list[str]:
+        """The same, one by one."""
+        return [self.text(solutions[place], example, context) for place in places]
 
     def returns(self, solution: Mention, example: Example, context: Document) -> str:
         """What stands there."""
@@ -249,15 +303,17 @@ class ReadingView:
         return Mention(paragraph, start, end)
 
 
-def view_of(task: str, options: dict[str, Any]) -> View:
-    """The view of a store's task; ``options`` are the store's."""
+def view_of(task: str, options: dict[str, Any], language: dict[str, Any]) -> View:
+    """The view of a store's task; ``options`` are the store's, ``language`` is what the run's recipe says of it."""
     if task == "sql":
         return SqlView()
     if task == "discrete":
         return DiscreteView(options)
     if task == "reading":
         return ReadingView()
-    raise BonafideError(f"The explorer shows the tasks sql, discrete and reading; this store is of {task!r}.")
+    if task == "text":
+        return TextView(**({"copied": language["copied"]} if "copied" in language else {}))
+    raise BonafideError(f"The explorer shows the tasks sql, discrete, reading and text; this store is of {task!r}.")
 
 
 def answer_text(answers: Sequence[Any]) -> str:

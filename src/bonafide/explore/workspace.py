@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from bonafide.documents import InlineDocuments
 from bonafide.errors import BonafideError
 from bonafide.examples import AcceptedAnswer, DateAnswer, Example
+from bonafide.explore.chosen import Kept
 from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
 from bonafide.explore.views import View, view_of
 from bonafide.files import content_hash, open_seekable, parse_json, read_json
@@ -52,33 +53,37 @@ class Workspace:
     ) -> None:
         """``contexts`` is a ``tables.jsonl`` or ``documents.jsonl`` that is no longer where it was searched."""
         self.folder = folder
-        self.recipe = _recipe(folder)
+        self.recipe = recipe_of(folder)
         self.is_run = self.recipe is not None
-        store = solutions or _store_folder(folder, self.recipe)
+        store = solutions or store_of(folder, self.recipe)
         manifest = read_manifest(store)
-        self.view: View = view_of(manifest["task"], manifest["options"])
+        self.view: View = view_of(manifest["task"], manifest["options"], (self.recipe or {}).get("language", {}))
         self.store: PlacedStore[Any] = PlacedStore(store, self.view.codec)
         self.task = str(manifest["task"])
         self.method = str(self.recipe["objective"]["method"]) if self.recipe is not None else None
         self._hold: tempfile.TemporaryDirectory[str] | None = None
         self._inputs = manifest["inputs"]
-        self._examples_path = examples or store / self._inputs["examples"][0]["path"]
-        if not self._examples_path.exists():
+        self.examples = examples or store / self._inputs["examples"][0]["path"]
+        if not self.examples.exists():
             raise BonafideError(
-                f"The examples of this store are no longer at {self._examples_path}. Say where they are with "
-                "--examples."
+                f"The examples of this store are no longer at {self.examples}. Say where they are with --examples."
             )
         self._tables: TableSource | None = None
         path = self._context_file(contexts)
         own = self.recipe is not None and self.method != "supervised" and solutions is None
         chosen = folder / "selections.jsonl"
         sources = Sources(
-            store, self._examples_path, path, chosen if own and chosen.exists() else None, gold, self._kept(manifest)
+            store,
+            self.examples,
+            path,
+            chosen if own and chosen.exists() else None,
+            gold,
+            kept_by(self.recipe, manifest),
         )
         self.cache = self._cache(solutions)
         self.index: Index = open_index(sources, self.cache, self.store, progress)
-        self.has_gold = gold is not None
-        self._examples: BinaryIO = open_seekable(self._examples_path)
+        self.gold, self.has_gold = gold, gold is not None
+        self._examples: BinaryIO = open_seekable(self.examples)
         self._context_lines = open_seekable(path) if path is not None else None
         self._contexts: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -101,7 +106,7 @@ class Workspace:
         return Opened(row, example, self.context_of(example), solutions, gold)
 
     def context_of(self, example: Example) -> Any:
-        """An example's table, passage or document; the last few are kept."""
+        """An example's table, passage, document or text; the last few are kept."""
         name = example.context or ""
         with self._lock:
             if name in self._contexts:
@@ -114,6 +119,29 @@ class Workspace:
                 self._contexts.popitem(last=False)
         return found
 
+    @property
+    def contexts(self) -> int:
+        """How many contexts have names."""
+        if self._tables is not None:
+            return len(self._tables.tables)
+        return int(self.index.value("SELECT count(*) FROM contexts"))
+
+    def context_names(self) -> list[str]:
+        """Their names, in order."""
+        if self._tables is not None:
+            return list(self._tables.tables)
+        return [name for (name,) in self.index.query("SELECT name FROM contexts")]
+
+    def has_context(self, name: str) -> bool:
+        """Whether there is a context of this name."""
+        if self._tables is not None:
+            return name in self._tables.tables
+        return self.index.value("SELECT 1 FROM contexts WHERE name = ?", [name]) is not None
+
+    def context_named(self, name: str) -> Any:
+        """The context of this name."""
+        return self.context_of(Example("", "", name, ()))
+
     def gold_places(self, opened: Opened) -> list[int] | None:
         """Where gold stands in the set; None where there is no gold."""
         if opened.gold is None:
@@ -124,16 +152,11 @@ class Workspace:
         """A solution of the set as a person reads it."""
         return self.view.text(opened.solutions[place], opened.example, opened.context)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """What the run logged; lines that were cut short are left out."""
-        path = self.folder / "metrics.jsonl"
-        lines = path.read_bytes().splitlines(keepends=True) if self.is_run and path.exists() else []
-        values = (parse_json(line) for line in lines if line.endswith(b"\n"))
-        return [each for each in values if isinstance(each, dict)]
-
     def _read_context(self, example: Example, name: str) -> Any:
         if self._tables is not None:
             return self._tables.table_of(example)
+        if self.task == "text":
+            return name
         if self._context_lines is None:
             document = InlineDocuments()[name]
             return Passage(document.text) if self.task == "discrete" else document
@@ -145,7 +168,7 @@ class Workspace:
 
     def _context_file(self, given: Path | None) -> Path | None:
         """The file of contexts to index; None where they stand in the examples, or in the user's own tables."""
-        recorded: Sequence[dict[str, str]] = self._inputs[self.view.contexts]
+        recorded: Sequence[dict[str, str]] = self._inputs.get(self.view.contexts, ())
         if self.view.contexts == "tables" and not self._inputs["jsonl"]:
             self._tables = source_of_store(self.store.folder, self._inputs, None, [given] if given is not None else ())
             return None
@@ -159,13 +182,6 @@ class Workspace:
             )
         return path
 
-    def _kept(self, manifest: dict[str, Any]) -> tuple[float, int, int, int]:
-        cap = manifest["options"].get("cap") or _ANY
-        if self.recipe is None:
-            return 1.0, _ANY, 0, cap
-        data = self.recipe["data"]
-        return data["largest"], data["max_solutions"], self.recipe["train"]["seed"], cap
-
     def _cache(self, solutions: Path | None) -> Path:
         """``explore/`` in the run, with a folder for each other store that it is looked at with.
 
@@ -178,6 +194,22 @@ class Workspace:
         return Path(self._hold.name)
 
 
+def logged(run: Path) -> list[dict[str, Any]]:
+    """What a run logged; lines that were cut short are left out."""
+    path = run / "metrics.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    values = (parse_json(line) for line in lines if line.endswith(b"\n"))
+    return [each for each in values if isinstance(each, dict)]
+
+
+def kept_by(recipe: dict[str, Any] | None, manifest: dict[str, Any]) -> Kept:
+    """Which solutions of a store a run trains on."""
+    cap = manifest["options"].get("cap") or _ANY
+    if recipe is None:
+        return 1.0, _ANY, 0, cap
+    return recipe["data"]["largest"], recipe["data"]["max_solutions"], recipe["train"]["seed"], cap
+
+
 def search_for(
     run: Path, examples: Path, progress: Callable[[int, int], None] | None = None, started: Any = None
 ) -> Path | None:
@@ -188,10 +220,10 @@ def search_for(
     from bonafide.learn.learnable import learnable
     from bonafide.learn.recipe import recipe_from
 
-    saved = _recipe(run)
+    saved = recipe_of(run)
     if saved is None:
         return None
-    manifest = read_manifest(_store_folder(run, saved))
+    manifest = read_manifest(store_of(run, saved))
     digest = content_hash(examples)
     if digest == manifest["inputs"]["examples"][0]["sha256"]:
         return None
@@ -216,7 +248,8 @@ def _example(raw: bytes) -> Example:
     return Example(data["id"], data["question"], data.get("context"), tuple(answers))
 
 
-def _recipe(folder: Path) -> dict[str, Any] | None:
+def recipe_of(folder: Path) -> dict[str, Any] | None:
+    """The recipe of a run; None of a store alone."""
     if (folder / MANIFEST).exists():
         return None
     if not (folder / "recipe.json").exists():
@@ -224,7 +257,8 @@ def _recipe(folder: Path) -> dict[str, Any] | None:
     return read_json(folder / "recipe.json")
 
 
-def _store_folder(folder: Path, recipe: dict[str, Any] | None) -> Path:
+def store_of(folder: Path, recipe: dict[str, Any] | None) -> Path:
+    """Where the solution sets of a run are."""
     if recipe is None:
         return folder
     named = recipe["data"].get("solutions")

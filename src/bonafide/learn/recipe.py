@@ -31,9 +31,7 @@ class Data:
     solutions: str = ""  # a solution store of the train examples; empty: searched into the run's folder
     largest: float = 1.0  # the share of train examples with the largest sets: 0.18 is the paper's hard set
     max_solutions: int = 2000  # solutions of an example that are used; more are sampled once, and reported
-    simplest: float = (
-        0.0  # the share of a sampled set that has the fewest operations; the rest is drawn from all others
-    )
+    simplest: float = 0.0  # the share of a sampled set that are its simplest solutions; the rest is drawn
     propose: bool = False  # discrete: at each evaluation, add the right programs that the model predicts to the sets
     dev_examples: int = 0  # dev examples that are decoded at each evaluation; 0: all
     workers: int = 1

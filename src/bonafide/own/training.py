@@ -15,13 +15,11 @@ low than too high. Above a thousand pairs one fold is enough. With a dev file, t
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +33,7 @@ from bonafide.files import write_json
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
 from bonafide.own.pairs import read_pairs
+from bonafide.own.side_by_side import Report, train_side_by_side
 from bonafide.own.unsolved import Unsolved, why_unsolved
 from bonafide.report.inspect import bound_sql
 from bonafide.report.statistics import wilson
@@ -50,9 +49,6 @@ LEAST = 10
 """Pairs with a solution under which nothing is learned."""
 _ONE_FOLD_FROM = 1001
 _BATCH = 64
-
-Report = Callable[[str, float], None]
-"""Told the name of a part and how much of it is done, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,7 @@ def learn(
         _write_split(folder / "train", (each for each in prepared.examples if each.id not in left), prepared.source)
         _write_split(folder / "dev", part, prepared.source)
         jobs[f"fold {number} of {len(parts)}"] = _command(recipe, folder / "run", folder, None)
-    _train_all(jobs, out / "data" / "logs", report)
+    train_side_by_side(jobs, out / "data" / "logs", report)
     held: list[HeldOut] = []
     for number, part in enumerate(parts, start=1):
         run = out / "data" / "folds" / str(number) / "run"
@@ -225,57 +221,6 @@ def _command(settings: Sequence[str], run: Path, data: Path, store: Path | None)
     for override in [*overrides, *own]:
         command += ["--set", override]
     return run, command
-
-
-def _train_all(jobs: Mapping[str, tuple[Path, list[str]]], logs: Path, report: Report) -> None:
-    """Run the trainings, one a core; those that are finished are left alone."""
-    logs.mkdir(parents=True, exist_ok=True)
-    waiting = {name: job for name, job in jobs.items() if not (job[0] / "result.json").exists()}
-    for name in jobs:
-        report(name, 0.0 if name in waiting else 1.0)
-    cores = len(os.sched_getaffinity(0))
-    together = min(cores, len(jobs))  # not of those that wait: the number of threads changes the last bits
-    environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, cores // together)), "TOKENIZERS_PARALLELISM": "false"}
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    order = iter(waiting.items())
-    try:
-        while True:
-            while len(running) < together and (following := next(order, None)) is not None:
-                name, (_, command) = following
-                with (logs / f"{name.replace(' ', '-')}.log").open("wb") as log:
-                    running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
-            if not running:
-                return
-            for name, process in list(running.items()):
-                if process.poll() is None:
-                    report(name, _share_done(jobs[name][0]))
-                    continue
-                del running[name]
-                if process.returncode:
-                    raise BonafideError(_said(logs / f"{name.replace(' ', '-')}.log", name))
-                report(name, 1.0)
-            time.sleep(0.2)
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
-
-
-def _said(log: Path, name: str) -> str:
-    """What a training that failed said last."""
-    lines = log.read_text(errors="replace").splitlines()
-    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
-    return f"Training on {name} failed: {errors[-1] if errors else f'see {log}.'}"
-
-
-def _share_done(run: Path) -> float:
-    try:
-        epochs = json.loads((run / "recipe.json").read_bytes())["train"]["epochs"]
-        last = (run / "metrics.jsonl").read_bytes().splitlines()[-1]
-        return min(1.0, float(json.loads(last).get("epoch", 0.0)) / float(epochs))
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 def _answered(run: Path, examples: Sequence[Example], source: TableSource, fold: int) -> list[HeldOut]:

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special  # type: ignore[import-untyped]
+from scipy import special  # type: ignore[import-untyped]
 
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.learn.learnable import learnable
+from bonafide.report.calibration import Calibration, calibrate, calibrated_interval
 from bonafide.report.explained import Explainer
 from bonafide.report.judging import Judgements
 from bonafide.report.predicted import Asked, Predicted, asked_of_store, read_predicted
@@ -36,8 +37,7 @@ from bonafide.tasks.reading.span import GoldSpans
 
 Scores = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-LEAST_JUDGED = 10
-"""Judged solutions, right and wrong ones among them, from which a calibration is made."""
+Judged = tuple[list[float], list[bool]]  # margins, and whether a person finds the solution right
 
 
 def spurious(right: npt.ArrayLike, genuine: npt.ArrayLike) -> Mask:
@@ -57,40 +57,6 @@ def margin(scores: npt.ArrayLike, place: int) -> float:
     """How far the solution at ``place`` is ahead of its best rival, negative if behind; infinite without rivals."""
     values = np.asarray(scores, dtype=np.float64)
     return float(values[place] - np.delete(values, place).max(initial=-np.inf))
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """P(genuine) = σ(intercept + slope · margin), fitted on ``judged`` solutions."""
-
-    intercept: float
-    slope: float
-    judged: int
-
-    def probability(self, margins: npt.ArrayLike) -> Scores:
-        """(solutions,): how likely each is genuine; a solution without rivals is."""
-        values = np.asarray(margins, dtype=np.float64)
-        found: Scores = special.expit(self.intercept + self.slope * np.where(np.isinf(values), 0.0, values))
-        return np.where(np.isposinf(values), 1.0, found)
-
-
-def calibrate(margins: npt.ArrayLike, genuine: npt.ArrayLike) -> Calibration | None:
-    """Logistic regression of judgements on margins, slightly held to 0; None of too few judgements or of one kind."""
-    values, right = np.asarray(margins, dtype=np.float64), np.asarray(genuine, dtype=bool)
-    if values.shape != right.shape:
-        raise BonafideError(f"Expected one judgement a margin, found the shapes {values.shape} and {right.shape}.")
-    finite = np.isfinite(values)
-    values, right = values[finite], right[finite]
-    if len(values) < LEAST_JUDGED or right.all() or not right.any():
-        return None
-    signs = np.where(right, 1.0, -1.0)
-
-    def loss(weights: Scores) -> float:
-        odds = signs * (weights[0] + weights[1] * values)
-        return float(-special.log_expit(odds).sum() + 0.01 * (weights @ weights))
-
-    fitted = optimize.minimize(loss, np.zeros(2), method="Nelder-Mead", options={"maxiter": 2000})
-    return Calibration(float(fitted.x[0]), float(fitted.x[1]), len(values))
 
 
 def label_quality(best: npt.ArrayLike, other: npt.ArrayLike) -> Scores:
@@ -134,7 +100,10 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The estimated share of spurious solutions among ``of`` right answers; the interval is over examples alone."""
+    """The estimated share of spurious solutions among ``of`` right answers.
+
+    The interval is over examples alone or, where people judged some, over which ones were judged.
+    """
 
     share: float
     interval: Interval | None
@@ -150,8 +119,13 @@ class Audit:
     examples: Sequence[Audited]
     has_gold: bool
     explained: bool
-    calibration: Calibration | None
+    judgements: Judged
     judged: Accuracy | None
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What people said of solutions with a margin, where it is enough."""
+        return calibrate(*self.judgements)
 
     @property
     def right(self) -> int:
@@ -175,12 +149,13 @@ class Audit:
         scored = [each for each in self.examples if each.predicted.right and each.support is not None]
         if not scored:
             return None
-        if self.calibration is None:
-            genuine = np.array([each.support for each in scored], dtype=np.float64)
-        else:
-            genuine = self.calibration.probability(np.array([each.margin for each in scored], dtype=np.float64))
+        if self.calibration is not None:
+            margins = np.array([each.margin for each in scored], dtype=np.float64)
+            share = float(1 - self.calibration.probability(margins).mean())
+            return Estimate(share, calibrated_interval(*self.judgements, margins), len(scored), self.calibration)
+        genuine = np.array([each.support for each in scored], dtype=np.float64)
         interval = bootstrap_interval(np.zeros(len(scored)), 1 - genuine) if len(scored) > 1 else None
-        return Estimate(float(1 - genuine.mean()), interval, len(scored), self.calibration)
+        return Estimate(float(1 - genuine.mean()), interval, len(scored), None)
 
     @cached_property
     def kinds(self) -> Counter[str]:
@@ -222,7 +197,8 @@ def audit_predictions(
     for each in judgements.solutions() if judgements else ():
         said.setdefault(each.example, {})[each.text] = each.right
     audited: list[Audited] = []
-    margins: list[tuple[float, bool]] = []
+    predictions_said: list[tuple[float, bool]] = []
+    rivals_said: list[tuple[float, bool]] = []
     for name, sets in store:
         if name not in predicted:
             continue
@@ -231,8 +207,10 @@ def audit_predictions(
         explained = None if explainer is None else explainer.explain(mine.example, sets, mine.solution)
         if explained is not None and name in said:
             texts = [asked.text(each, mine.example) for each in explained.solutions]
-            margins += [(margin(explained.scores, texts.index(text)), right)
-                        for text, right in said[name].items() if text in texts]  # fmt: skip
+            for text, right in said[name].items():
+                if text in texts:
+                    of = predictions_said if text == mine.text else rivals_said
+                    of.append((margin(explained.scores, texts.index(text)), right))
         audited.append(_audited(asked, mine, sets.size, reference, explained))
         if progress is not None:
             progress(len(audited), len(predicted))
@@ -240,16 +218,24 @@ def audit_predictions(
         missing = min(set(predicted) - {each.predicted.example.id for each in audited})
         raise BonafideError(f"{solutions} lacks {len(predicted) - len(audited):,} of the predicted examples, such as "
                             f"{missing!r}: expected a store of these examples.")  # fmt: skip
-    calibration = calibrate([each for each, _ in margins], [right for _, right in margins]) if margins else None
     judged = [said[name][each.text] for name, each in predicted.items() if each.text in said.get(name, {})]
     return Audit(
         asked,
         audited,
         bool(known),
         explainer is not None,
-        calibration,
+        _enough(predictions_said, rivals_said),
         Accuracy(len(judged) - sum(judged), len(judged)) if judged else None,
     )
+
+
+def _enough(predicted: list[tuple[float, bool]], rivals: list[tuple[float, bool]]) -> Judged:
+    """What was said of predictions, which is what is estimated; with their rivals where that alone is too little."""
+    for some in (predicted, predicted + rivals):
+        judged = [each for each, _ in some], [right for _, right in some]
+        if calibrate(*judged) is not None:
+            break
+    return judged
 
 
 def _audited(asked: Asked, mine: Predicted, size: float, gold: Any, explained: Any) -> Audited:

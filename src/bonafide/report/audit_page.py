@@ -97,7 +97,11 @@ def _rows(audit: Audit) -> list[tuple[str, str, str]]:
 def _figures(audit: Audit) -> Tabled:
     note = "Spurious: the answer is right and the solution is not."
     if audit.estimate is not None:
-        note += " The interval of the estimate is over examples: it knows nothing of the reconstructor's own errors."
+        note += (
+            " The interval of the estimate is over examples: it knows nothing of the reconstructor's own errors."
+            if audit.calibration is None
+            else " The interval of the estimate covers which solutions were judged."
+        )
         outside = audit.right - audit.estimate.of
         if outside:
             note += f" {outside:,} right answers come from solutions outside their set and are left out of it."

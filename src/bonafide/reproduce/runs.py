@@ -25,12 +25,14 @@ from bonafide.errors import BonafideError
 from bonafide.files import content_hash, made_folder, write_json
 from bonafide.learn.learnable import Learnable, learnable
 from bonafide.learn.recipe import Recipe
+from bonafide.pretrained import resolve_checkpoint
 from bonafide.report.subset import write_subset
 from bonafide.reproduce.one_run import STOPPED
 from bonafide.reproduce.results import Result, comparable, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
 
 HUB_BART = "facebook/bart-base"
+"""The paper's, and the one whose results are looked for where none is named."""
 _TAIL = 12
 _GRACE = 30.0
 _EXAMPLES_A_WORKER = 2000
@@ -46,7 +48,7 @@ class Asked:
     seeds: int | None = None
     rows: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
-    bart: str = HUB_BART
+    bart: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -57,6 +59,11 @@ class Asked:
     def work(self) -> Path:
         """What is not needed for the table."""
         return self.out / "work"
+
+    @property
+    def checkpoint(self) -> str:
+        """The BART of the rows that have one."""
+        return self.bart or HUB_BART
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
     """By row, the results that there are, in the order of their seeds; all must be of the same data."""
     found: dict[str, list[Result]] = {}
     for row in table.rows:
-        settings = comparable(row.settings(table.common, asked.overrides, asked.bart), table.curve)
+        settings = comparable(row.settings(table.common, asked.overrides, asked.checkpoint), table.curve)
         stem = result_name(row.recipe, settings, 0).removesuffix("0.json")
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
@@ -113,13 +120,35 @@ def fill(
 ) -> Filled:
     """Run what is missing, ``together`` runs at a time, for at most so many minutes."""
     until = None if minutes is None else time.monotonic() + 60 * minutes
+    refused = refusals(table, asked)
+    for label, reason in refused.items():
+        report(f"{label}: not run. {reason}")
     jobs = planned(table, asked, together, report)
-    return _run(jobs, asked.work / "logs", together, until, report)
+    filled = _run(jobs, asked.work / "logs", together, until, report)
+    filled.failed.update(refused)
+    return filled
+
+
+def refusals(table: Table, asked: Asked) -> dict[str, str]:
+    """By label, why rows with missing runs cannot be run: those that need a BART, where there is none."""
+    rows = {row.name: row for row, _ in missing(table, asked)}
+    labels = [row.label for row in rows.values() if row.needs_bart(table.common, asked.overrides)]
+    if not labels:
+        return {}
+    if asked.bart is None:
+        reason = f"It needs a BART: name one with --bart, as a folder or by hub name (the paper's is {HUB_BART})."
+        return dict.fromkeys(labels, reason)
+    try:
+        resolve_checkpoint(asked.bart)
+    except BonafideError as error:
+        return dict.fromkeys(labels, f"--bart: {error}")
+    return {}
 
 
 def planned(table: Table, asked: Asked, together: int = 1, report: Report = lambda text: None) -> list[Job]:
-    """The runs that are missing, their solutions searched."""
-    wanted = missing(table, asked)
+    """The runs that are missing and can be run, their solutions searched."""
+    refused = refusals(table, asked)
+    wanted = [(row, seed) for row, seed in missing(table, asked) if row.label not in refused]
     if not wanted:
         return []
     if asked.data is None:
@@ -129,7 +158,7 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
 
 
 def _job(table: Table, row: Row, seed: int, asked: Asked, stores: _Stores, together: int) -> Job:
-    recipe = row.settings(table.common, asked.overrides, asked.bart)
+    recipe = row.settings(table.common, asked.overrides, asked.checkpoint)
     settings = comparable(recipe, table.curve)
     name = result_name(row.recipe, settings, seed)
     train, dev = stores.of(recipe)

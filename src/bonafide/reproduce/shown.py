@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from bonafide.files import write_whole
-from bonafide.report.charts import grouped_bars, line_chart
+from bonafide.report.charts import grouped_bars
 from bonafide.report.compare_page import write_report
 from bonafide.report.statistics import wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
 from bonafide.reproduce.compared import Results, best_baseline, by_seed, difference, mean, verdict
-from bonafide.reproduce.plots import row_bars, write_svg
+from bonafide.reproduce.plots import row_bars, selection_curves, write_svg
 from bonafide.reproduce.results import EDGES, Result
-from bonafide.reproduce.runs import HUB_BART, Asked, Filled, results_of
+from bonafide.reproduce.runs import Asked, Filled, results_of
 from bonafide.reproduce.tables import MEASURES, Row, Table, elsewhere, tables
 
 OVERVIEW, BARS = "Means over seeds", "Bars"
@@ -79,7 +79,7 @@ def described(table: Table, results: Results, asked: Asked) -> str:
     everything = [each for listed in results.values() for each in listed]
     command = ["bonafide", "reproduce", table.name, "--data", "DIR", "--out", "results"]
     command += [part for each in asked.overrides for part in ("--set", each)]
-    if asked.bart != HUB_BART:
+    if asked.bart is not None:
         command += ["--bart", Path(asked.bart).name]
     said = f"Paper: {table.paper}. Data: {table.data}. Made by: {shlex.join(command)}. "
     if not everything:
@@ -177,7 +177,7 @@ def _curve_table(rows: Sequence[Row], results: Results) -> Tabled:
         )
         if row.paper_curve:
             paper = dict(row.paper_curve)
-            body.append([f"{row.label}: in the paper", *(f"{paper[e]:g} %" if e in paper else "–" for e in epochs)])
+            body.append([f"{row.label}: in the paper", *(f"{paper[e]:.1f} %" if e in paper else "–" for e in epochs)])
     note = "Gold among at most ten candidates; confidence is the mean log-likelihood of the solution that is selected."
     return Tabled("Selection after so many epochs", note, ["method", *(f"{each:g}" for each in epochs)], body)
 
@@ -256,11 +256,11 @@ def _plots(table: Table, results: Results) -> dict[str, str]:
         title = f"{_title(_broken_down(table, rows, results))} by size of the solution set"
         plots["by-size"] = grouped_bars(title, _bars(_breakdown(table, chosen, results)))
     if any(each.content["curve"] for row in rows for each in results[row.name]):
-        plots["curve"] = line_chart("Gold selected from at most ten", _curves(rows, results, "solver"))
-        sure = _curves(rows, results, "confidence")
-        likely = {name: [(epoch, float(np.exp(value))) for epoch, value in line] for name, line in sure.items()}
-        title = "Confidence: geometric mean of the probability of the selected solution"
-        plots["confidence"] = line_chart(title, likely)
+        plots["curve"] = selection_curves(
+            _curves(rows, results, "solver"),
+            _curves(rows, results, "confidence"),
+            {row.label: [(epoch, share / 100) for epoch, share in row.paper_curve] for row in rows if row.paper_curve},
+        )
     return plots
 
 

@@ -44,6 +44,11 @@ class Row:
         own = [each.removesuffix(_BART) + bart if each.endswith(f"={_BART}") else each for each in self.set]
         return read_recipe(self.recipe, [*common, *own, *more])
 
+    def needs_bart(self, common: Sequence[str], more: Sequence[str]) -> bool:
+        """Whether it trains with the BART that is to be named; the command line may put something else in its place."""
+        recipe = self.settings(common, more, _BART)
+        return _BART in (recipe.reconstructor.path, recipe.solver.encoder)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

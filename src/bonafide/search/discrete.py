@@ -36,13 +36,26 @@ def search_discrete(
     """
     if workers < 1:
         raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
+    task, inputs = open_discrete(examples, out, documents, language, cap, seed, started)
+    return run_search(task, inputs, out, workers, progress)
+
+
+def open_discrete(
+    examples: Path,
+    out: Path,
+    documents: Path | None = None,
+    language: Language | None = None,
+    cap: int | None = DEFAULT_CAP,
+    seed: int = 0,
+    started: Callable[[DocumentSource, int], None] | None = None,
+) -> tuple[DiscreteTask, Inputs]:
+    """The search that these options of :func:`search_discrete` ask for, its inputs validated; nothing is written."""
     source = open_documents(documents, examples)
     opened = open_examples(examples, example_check(source))
     if started is not None:
         started(source, opened.count)
     description = {"examples": described([examples], out), **source.description(out)}
-    inputs = Inputs(opened, source.documents, None, description)
-    return run_search(DiscreteTask(language or Language(), cap, seed), inputs, out, workers, progress)
+    return DiscreteTask(language or Language(), cap, seed), Inputs(opened, source.documents, None, description)
 
 
 def example_check(source: DocumentSource) -> Check:

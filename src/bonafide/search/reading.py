@@ -36,13 +36,26 @@ def search_reading(
     """
     if workers < 1:
         raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
+    task, inputs = open_reading(examples, out, documents, matching, cap, seed, started)
+    return run_search(task, inputs, out, workers, progress)
+
+
+def open_reading(
+    examples: Path,
+    out: Path,
+    documents: Path | None = None,
+    matching: Matching | None = None,
+    cap: int | None = DEFAULT_CAP,
+    seed: int = 0,
+    started: Callable[[DocumentSource, int], None] | None = None,
+) -> tuple[ReadingTask, Inputs]:
+    """The search that these options of :func:`search_reading` ask for, its inputs validated; nothing is written."""
     source = open_documents(documents, examples)
     opened = open_examples(examples, _demands(source.check))
     if started is not None:
         started(source, opened.count)
     description = {"examples": described([examples], out), **source.description(out)}
-    inputs = Inputs(opened, source.documents, None, description)
-    return run_search(ReadingTask(matching or Matching(), cap, seed), inputs, out, workers, progress)
+    return ReadingTask(matching or Matching(), cap, seed), Inputs(opened, source.documents, None, description)
 
 
 def _demands(of_documents: Check) -> Check:

@@ -48,7 +48,7 @@ SHARD_EXAMPLES = 500
 _UNFINISHED = "search.json"
 _TIMINGS = "timings.jsonl"
 _TOOL = f"bonafide {__version__}"
-_KEPT_WEIGHT = 500_000
+KEPT_WEIGHT = 500_000
 """Cells (or tokens) of prepared contexts that a worker keeps."""
 
 Progress = Callable[[int, int], None]
@@ -266,7 +266,7 @@ class _Searcher:
             return self._prepared[name]
         context = self._prepared[name] = self._task.prepare(raw)
         self._weight += self._task.weight(context)
-        while self._weight > _KEPT_WEIGHT and len(self._prepared) > 1:
+        while self._weight > KEPT_WEIGHT and len(self._prepared) > 1:
             self._weight -= self._task.weight(self._prepared.popitem(last=False)[1])
         return context
 

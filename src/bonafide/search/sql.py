@@ -38,11 +38,28 @@ def search_sql(
     (CSV, Parquet or SQLite files). ``started`` is told the tables and the number of examples once both are
     known to be valid.
     """
+    if workers < 1:
+        raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
+    task, inputs = open_sql(examples, out, tables, table, types, context, language, cap, seed, started)
+    return run_search(task, inputs, out, workers, progress)
+
+
+def open_sql(
+    examples: Path,
+    out: Path,
+    tables: Path | None = None,
+    table: Sequence[Path] = (),
+    types: Mapping[str, ColumnType] | None = None,
+    context: str | None = None,
+    language: Language | None = None,
+    cap: int | None = DEFAULT_CAP,
+    seed: int = 0,
+    started: Callable[[TableSource, int], None] | None = None,
+) -> tuple[SqlTask, Inputs]:
+    """The search that these options of :func:`search_sql` ask for, its inputs validated; nothing is written."""
     language = language or Language()
     if not 0 <= language.max_conditions <= 4:
         raise BonafideError(f"A query has 0 to 4 conditions; --max-conditions is {language.max_conditions}.")
-    if workers < 1:
-        raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
     if tables is None and not table:
         tables = tables_beside(examples)
     source = open_tables(tables, table, types, context)
@@ -50,8 +67,7 @@ def search_sql(
     if started is not None:
         started(source, opened.count)
     description = {"examples": described([examples], out), **source.description(out)}
-    inputs = Inputs(opened, source.tables, source.default, description)
-    return run_search(SqlTask(language, cap, seed), inputs, out, workers, progress)
+    return SqlTask(language, cap, seed), Inputs(opened, source.tables, source.default, description)
 
 
 def tables_beside(examples: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,11 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from bonafide import __version__
-from bonafide.errors import BonafideError
-from bonafide.serve.ask import Form, answer_page, blank_page, read_form
+from bonafide.serve.ask import asked_page, blank_page
 from bonafide.serve.service import Service
 from bonafide.serve.tables import Tables
-from bonafide.web.answers import RefusedError
 from bonafide.web.application import make_app
 from bonafide.web.guard import Door
 
@@ -100,7 +99,7 @@ def serve_app(service: Service, hosts: Door) -> FastAPI:
         async with service.running():
             yield
 
-    app, pages = make_app("Ask", hosts=hosts, package="bonafide.serve", lifespan=lifespan, api_page=True)
+    app, pages = make_app("Ask", hosts=hosts, packages=["bonafide.serve"], lifespan=lifespan, api_page=True)
 
     async def predict(request: Any) -> dict[str, Any]:
         """Answer a question: the solution, what it returns, how sure the solver is, and the alternatives."""
@@ -133,17 +132,7 @@ def serve_app(service: Service, hosts: Door) -> FastAPI:
 
     @app.post("/ask", include_in_schema=False)
     async def ask(request: Request) -> Response:
-        form = Form("", "", "", None)
-        try:
-            form = await read_form(request, service.limits)
-            return pages("ask.html", **await answer_page(service, form))
-        except RefusedError as error:
-            response = pages("ask.html", error.status, **blank_page(service, form, str(error)))
-            if error.retry_after is not None:
-                response.headers["retry-after"] = str(error.retry_after)
-            return response
-        except BonafideError as error:
-            return pages("ask.html", 422, **blank_page(service, form, str(error)))
+        return await asked_page(service, request, partial(pages, "ask.html"))
 
     return app
 

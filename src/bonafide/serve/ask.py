@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
+from starlette.responses import Response
 
 from bonafide.documents import Document
+from bonafide.errors import BonafideError
+from bonafide.serve.candidates import Candidates, PredictText
 from bonafide.serve.limits import Limits
 from bonafide.serve.service import Service
 from bonafide.serve.tables import PredictOnTable, Tables
@@ -22,7 +26,9 @@ from bonafide.web.answers import RefusedError
 
 _ALTERNATIVES = 4
 _LISTED = 12
-"""Tables whose columns are listed."""
+"""Tables whose columns are listed; where there are more, those of the chosen one are."""
+_OFFERED = 200
+"""Tables to choose from; where there are more, others are called by their names."""
 _ROWS = 20
 _VALUES = 12
 _KEPT = 200_000
@@ -59,16 +65,34 @@ async def read_form(request: Request, limits: Limits) -> Form:
 def blank_page(service: Service, form: Form | None = None, error: str = "") -> dict[str, Any]:
     """What the template needs to show the form, and perhaps what was wrong with it."""
     held = service.kind.tables if isinstance(service.kind, Tables) else {}
-    tables = list(held)
+    tables = list(islice(held, _OFFERED))
+    form = form or Form("", tables[0] if tables else "", "", None)
+    listed = tables if len(held) <= _LISTED else [form.table]
     return {
-        "task": service.task,
+        "task": "text" if isinstance(service.kind, Candidates) else service.task,
         "tables": tables,
-        "columns": {name: held[name].header for name in tables[:_LISTED]},
-        "form": form or Form("", tables[0] if tables else "", "", None),
+        "many": len(held) > _OFFERED,
+        "columns": {name: held[name].header for name in listed if name in held},
+        "form": form,
         "limits": service.limits,
         "error": error,
         "shown": None,
     }
+
+
+async def asked_page(service: Service, request: Request, page: Callable[..., Response]) -> Response:
+    """The answer to a form that was sent, or the form again with what was wrong; ``page`` takes status and values."""
+    form = Form("", "", "", None)
+    try:
+        form = await read_form(request, service.limits)
+        return page(200, **await answer_page(service, form))
+    except RefusedError as error:
+        response = page(error.status, **blank_page(service, form, str(error)))
+        if error.retry_after is not None:
+            response.headers["retry-after"] = str(error.retry_after)
+        return response
+    except BonafideError as error:
+        return page(422, **blank_page(service, form, str(error)))
 
 
 async def answer_page(service: Service, form: Form) -> dict[str, Any]:
@@ -105,6 +129,8 @@ def _request(service: Service, form: Form) -> Any:
             named = form.table or None
             csv = text if not named and form.file is None and text.strip() else None
             return PredictOnTable(question=form.question, table=None if form.file else named, csv=csv)
+        if isinstance(service.kind, Candidates):
+            return PredictText(question=form.question, context=text.strip())
         if not text.strip():
             raise RefusedError(422, "Paste a text to ask about, or choose a file.")
         if service.task == "discrete":
@@ -143,7 +169,9 @@ def _line(solution: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evidence(found: dict[str, Any], context: Any) -> dict[str, Any]:
-    """What the best solution points at: rows of the table, or stretches of the text."""
+    """What the best solution points at: rows of the table, or stretches of the text; a written one: nothing."""
+    if isinstance(context, str):
+        return {"kind": "none"}
     if isinstance(context, Table):
         lit = set(found.get("rows", ()))
         first = sorted(set(range(min(_ROWS, len(context.rows)))) | set(sorted(lit)[:_ROWS]))

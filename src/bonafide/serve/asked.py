@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from bonafide.examples import AcceptedAnswer, DateAnswer
+from bonafide.learn.learnable import Prediction
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
 from bonafide.serve.limits import Limits
@@ -125,7 +126,7 @@ class Kind(Protocol):
         """The search in the solver's language."""
         ...
 
-    def raw(self, context: Context) -> Any:
+    def raw(self, context: Context, request: Any) -> Any:
         """The context as the search takes it."""
         ...
 
@@ -135,6 +136,10 @@ class Kind(Protocol):
 
     def shown(self, solution: Any, context: Context, question: str) -> dict[str, Any]:
         """A solution for the answer: ``solution`` (its text), ``answer`` (a list), and what else the task knows."""
+        ...
+
+    def predicted(self, prediction: Prediction, context: Context, question: str) -> dict[str, Any]:
+        """The same of a solution that the solver proposes."""
         ...
 
 

@@ -19,6 +19,7 @@ class Limits:
     cell: int = 10_000  # characters of one cell or column name
     text: int = 50_000  # characters of a passage, or of all paragraphs
     paragraphs: int = 500
+    candidates: int = 256  # texts to rank
     answers: int = 1000  # values of an answer, to search for or to show
     alternatives: int = 9
     page: int = 100  # solutions on a page

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Example
 from bonafide.learn.saved import Model
+from bonafide.learn.text import TextLearning
 from bonafide.serve.asked import LIMITS, Brought, Kind, Predicting, Searching
+from bonafide.serve.candidates import Candidates
 from bonafide.serve.contexts import searched
 from bonafide.serve.limits import Limits
 from bonafide.serve.queue import Asked, ModelQueue
@@ -29,10 +31,17 @@ _KEPT_SETS = 32
 class Service:
     """A model, the queue before it, and the processes that read and search."""
 
-    def __init__(self, model: Model, tables: Mapping[str, Table] | None = None, limits: Limits = LIMITS) -> None:
-        self.model, self.limits = model, limits
+    def __init__(
+        self,
+        model: Model,
+        tables: Mapping[str, Table] | None = None,
+        limits: Limits = LIMITS,
+        turn: Callable[[Callable[[], Any]], Any] | None = None,
+    ) -> None:
+        """``turn`` has work with the model done where others work with it too; nothing is then prepared ahead."""
+        self.model, self.limits, self._turn = model, limits, turn
         self.task = model.task.name
-        self.kind = _kind(model, self.task, tables or {}, limits)
+        self.kind = _kind(model, self.task, tables if tables is not None else {}, limits, turn is None)
         self.queue = ModelQueue(self._predict_all, limits)
         self._reading = Worker("reading", limits.reading_seconds, limits.memory)
         self._search = Worker("search", limits.search_seconds, limits.memory)
@@ -43,7 +52,8 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Answer while this lasts."""
         serving = asyncio.create_task(self.queue.serve())
-        self._reading.start()
+        if self._turn is None:
+            self._reading.start()
         try:
             yield
         finally:
@@ -66,7 +76,7 @@ class Service:
         """The same for a context that is there already; the request must have been admitted."""
         found = await self.queue.predict(context, question)
         shown = [
-            {**self.kind.shown(each.solution, context, question), "confidence": each.confidence}
+            {**self.kind.predicted(each, context, question), "confidence": each.confidence}
             for each in found[: alternatives + 1]
         ]
         best = shown[0] if shown else {"solution": None, "answer": None, "confidence": 0.0}
@@ -99,7 +109,7 @@ class Service:
             return self._ranked[key]
         question = request.question
         example = Example(key, question, None, self.kind.answers(request))
-        solutions = await self._search.run(searched, self._task, example, self.kind.raw(context))
+        solutions = await self._search.run(searched, self._task, example, self.kind.raw(context, request))
         scores = [await self.queue.alone(work) for work in steps(self.model, self.kind, solutions, context, question)]
         ranked = self._ranked[key] = joined(self.model, solutions, scores)
         if len(self._ranked) > _KEPT_SETS:
@@ -111,16 +121,25 @@ class Service:
 
         A query that returns nothing is no answer to a person: it is left out where others return something.
         """
-        return self.model.predict_all(asked, top=self.limits.alternatives + 1, execution_guided=True)
+
+        def predict() -> Sequence[Any]:
+            return self.model.predict_all(asked, top=self.limits.alternatives + 1, execution_guided=True)
+
+        return predict() if self._turn is None else self._turn(predict)
 
 
-def _kind(model: Model, task: str, tables: Mapping[str, Table], limits: Limits) -> Kind:
+def _kind(model: Model, task: str, tables: Mapping[str, Table], limits: Limits, ahead: bool) -> Kind:
     if task == "sql":
-        return Tables(tables, limits)
+        return Tables(tables, limits, ahead)
     if tables:
         raise BonafideError(f"This run answers questions on texts (its task is {task}): leave --table out.")
     if task == "discrete":
         return Passages(model.solver.spec.language)
     if task == "reading":
         return Documents(limits)
-    raise BonafideError(f"A run of the task {task!r} cannot be served yet: expected sql, discrete or reading.")
+    if isinstance(model.task, TextLearning):
+        return Candidates(task != TextLearning.name, limits)
+    raise BonafideError(
+        f"A run of the task {task!r} cannot be served: expected sql, discrete, reading, text, or a task of your own "
+        "that derives from bonafide.learn.text.TextLearning. From Python it answers with bonafide.load(run).predict(…)."
+    )

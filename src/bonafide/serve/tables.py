@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StrictBool
 
 from bonafide.examples import AcceptedAnswer
+from bonafide.learn.learnable import Prediction
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
 from bonafide.report.inspect import bound_sql
@@ -83,9 +84,10 @@ class Tables:
     predicting = PredictOnTable
     searching = SearchOnTable
 
-    def __init__(self, tables: Mapping[str, Table], limits: Limits = LIMITS) -> None:
-        self.tables, self._limits = dict(tables), limits
-        for table in self.tables.values():
+    def __init__(self, tables: Mapping[str, Table], limits: Limits = LIMITS, ahead: bool = True) -> None:
+        """``ahead``: prepare all of them now; else each when it is asked about."""
+        self.tables, self._limits = tables, limits
+        for table in tables.values() if ahead else ():
             prepared(table)
 
     def context(self, request: AboutTable) -> Table | Brought:
@@ -112,7 +114,7 @@ class Tables:
         """Queries."""
         return SqlTask(model.solver.spec.language, cap)
 
-    def raw(self, context: Table) -> Table:
+    def raw(self, context: Table, request: SearchOnTable) -> Table:
         """Without what was prepared here, which is large: the search prepares its own."""
         return Table(context.id, context.header, context.types, context.rows)
 
@@ -134,6 +136,10 @@ class Tables:
             "rows_selected": len(rows),
         }
 
+    def predicted(self, prediction: Prediction, context: Table, question: str) -> dict[str, Any]:
+        """What is shown of its query."""
+        return self.shown(prediction.solution, context, question)
+
     def _named(self, name: str | None) -> Table:
         if name is None and len(self.tables) == 1:
             return next(iter(self.tables.values()))
@@ -142,7 +148,7 @@ class Tables:
         if name not in self.tables:
             there = ", ".join(map(repr, list(self.tables)[:10])) or "none"
             raise RefusedError(422, f"There is no table {name[:100]!r} on this server; there are: {there}.")
-        return self.tables[name]
+        return prepared(self.tables[name])
 
 
 def _as_written(query: Query, table: Table, rows: Sequence[int]) -> list[Any] | None:

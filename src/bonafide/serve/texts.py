@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from bonafide.documents import Document
 from bonafide.evaluate.discrete import described
 from bonafide.examples import AcceptedAnswer, Example
-from bonafide.learn.learnable import Item
+from bonafide.learn.learnable import Item, Prediction
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
@@ -106,7 +106,7 @@ class Passages:
         """Programs."""
         return DiscreteTask(model.solver.spec.language, cap)
 
-    def raw(self, context: Passage) -> Document:
+    def raw(self, context: Passage, request: SearchOnPassage) -> Document:
         """As a document."""
         return Document("", None, (context.text,))
 
@@ -119,6 +119,10 @@ class Passages:
         reading = Reading(Passage(question), context)
         about = described(solution, reading, self._language)
         return {"solution": about.pop("formula"), **about}
+
+    def predicted(self, prediction: Prediction, context: Passage, question: str) -> dict[str, Any]:
+        """What is shown of its program."""
+        return self.shown(prediction.solution, context, question)
 
 
 class Documents:
@@ -143,7 +147,7 @@ class Documents:
         """Mentions, matched as the recipe says."""
         return ReadingTask(Matching(**asdict(_recipe(model).language)), cap)
 
-    def raw(self, context: Document) -> Document:
+    def raw(self, context: Document, request: SearchOnDocument) -> Document:
         """The document itself."""
         return context
 
@@ -161,6 +165,10 @@ class Documents:
             "start": solution.start,
             "end": solution.end,
         }
+
+    def predicted(self, prediction: Prediction, context: Document, question: str) -> dict[str, Any]:
+        """What is shown of its mention."""
+        return self.shown(prediction.solution, context, question)
 
 
 def _recipe(model: Model) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -24,8 +24,8 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 class Pages:
     """Renders the templates of an app; ``title`` is known to all of them."""
 
-    def __init__(self, package: str | None, title: str) -> None:
-        self._environment = environment(package)
+    def __init__(self, packages: Sequence[str], title: str) -> None:
+        self._environment = environment(*packages)
         self._environment.globals["title"] = title
 
     def __call__(self, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
@@ -34,12 +34,12 @@ class Pages:
 
 
 def make_app(
-    title: str, *, hosts: Door, package: str | None = None, lifespan: Lifespan | None = None, api_page: bool = False
+    title: str, *, hosts: Door, packages: Sequence[str] = (), lifespan: Lifespan | None = None, api_page: bool = False
 ) -> tuple[FastAPI, Pages]:
     """An app with everything that is common to both, and what renders its pages.
 
-    ``package`` has the app's own ``templates`` and ``assets``; assets are served at ``/assets/NAME``. ``api_page``
-    serves ``/openapi.json`` and a page of it at ``/api``.
+    ``packages`` have the app's own ``templates`` and ``assets``, the first before the others; assets are served at
+    ``/assets/NAME``. ``api_page`` serves ``/openapi.json`` and a page of it at ``/api``.
     """
     app = FastAPI(
         title=title,
@@ -51,8 +51,8 @@ def make_app(
         redirect_slashes=False,
     )
     app.add_middleware(Guard, door=hosts)
-    pages = Pages(package, title)
-    held = assets(package)
+    pages = Pages(packages, title)
+    held = assets(*packages)
 
     @app.get("/assets/{name}", include_in_schema=False)
     async def asset(name: str, request: Request) -> Response:

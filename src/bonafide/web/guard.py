@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("bonafide.web")
+LINGER_BYTES = 64 << 20
+LINGER_SECONDS = 3.0
+"""How much of a body, and how long, is passed over after a refusal."""
 LOCAL = frozenset(("127.0.0.1", "localhost", "::1"))
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 HEADERS = {
@@ -145,7 +148,7 @@ class _Passage:
                     message = "Something went wrong here: this is a fault of ours. The log has the details."
                     await error_response(500, message, accept)(self._scope, self._receive, self._sending)
         if self._refused is not None and not self._status:
-            await refusal(self._refused, accept)(self._scope, self._receive, self._marked)
+            await refusal(self._refused, accept)(self._scope, self._receive, self._refusing)
         log(
             "request",
             method=self._scope["method"],
@@ -163,7 +166,7 @@ class _Passage:
             message = await asyncio.wait_for(self._receive(), max(left, 0.001))
         except TimeoutError:
             reason = f"The body did not arrive within {self._door.body_seconds:.0f} seconds."
-            self._refused = RefusedError(408, reason)
+            self._refused, self._whole = RefusedError(408, reason), True  # nor is the rest waited for
             raise self._refused from None
         if message["type"] == "http.request":
             self._received += len(message.get("body", b""))
@@ -176,6 +179,25 @@ class _Passage:
     async def _sending(self, message: Message) -> None:
         if self._refused is None:  # else a framework made something of its own of the refusal
             await self._marked(message)
+
+    async def _refusing(self, message: Message) -> None:
+        """Say so at once, and close when the client has sent what it sends: one that is cut off reads no reason."""
+        if message["type"] == "http.response.body":
+            await self._marked({**message, "more_body": True})
+            await self._pass_over()
+            message = {"type": "http.response.body", "body": b""}
+        await self._marked(message)
+
+    async def _pass_over(self) -> None:
+        """What is left of a body, unread, as long as it is not too much."""
+        passed, end = 0, time.perf_counter() + LINGER_SECONDS
+        while not self._whole and passed < LINGER_BYTES and (left := end - time.perf_counter()) > 0:
+            try:
+                message = await asyncio.wait_for(self._receive(), left)
+            except TimeoutError:
+                return
+            passed += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
 
     async def _marked(self, message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,7 +1,7 @@
 """Templates and assets of the web apps, read from the package once: no request names a file.
 
 A template escapes everything that is put into it. Besides ``bonafide.web`` an app may bring templates and assets of its
-own, in folders of these names in its package.
+own, in folders of these names in its package, and use those of another app.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ class Asset:
     tag: str
 
 
-def environment(package: str | None = None) -> Environment:
-    """Jinja2 with escaping on; the templates of ``package`` come first, then those that all apps share."""
-    packages = [*([package] if package is not None else []), "bonafide.web"]
+def environment(*packages: str) -> Environment:
+    """Jinja2 with escaping on; the templates of the first package come first, those that all apps share come last."""
     return Environment(
-        loader=ChoiceLoader([PackageLoader(each) for each in packages]),
+        loader=ChoiceLoader([PackageLoader(each) for each in (*packages, "bonafide.web")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -36,10 +35,10 @@ def environment(package: str | None = None) -> Environment:
     )
 
 
-def assets(package: str | None = None) -> dict[str, Asset]:
-    """Every file of the ``assets`` folders, by name; those of ``package`` come over those that all apps share."""
+def assets(*packages: str) -> dict[str, Asset]:
+    """Every file of the ``assets`` folders, by name; those of the first package come over the others."""
     found = {}
-    for each in ("bonafide.web", *([package] if package is not None else [])):
+    for each in ("bonafide.web", *reversed(packages)):
         folder = files(each) / "assets"
         if not folder.is_dir():
             continue

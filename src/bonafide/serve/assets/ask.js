@@ -7,9 +7,20 @@ const table = document.getElementById("table");
 const file = document.getElementById("file");
 const text = document.getElementById("text");
 
+function say(wrong) {
+  const said = document.createElement("p");
+  said.setAttribute("role", "alert");
+  said.textContent = wrong;
+  answer.replaceChildren(said);
+}
+
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (button.disabled) return;
+  if (file.files.length && file.files[0].size > Number(file.dataset.most)) {
+    say(`The file is too large: at most ${Number(file.dataset.most).toLocaleString("en")} bytes are taken.`);
+    return;
+  }
   button.disabled = true;
   answer.setAttribute("aria-busy", "true");
   try {
@@ -18,10 +29,7 @@ form.addEventListener("submit", async (event) => {
     const found = page.getElementById("answer") ?? page.getElementById("main");
     answer.replaceChildren(...found.childNodes);
   } catch {
-    const said = document.createElement("p");
-    said.setAttribute("role", "alert");
-    said.textContent = "The server does not answer. Is it still running?";
-    answer.replaceChildren(said);
+    say("The server does not answer. Is it still running?");
   } finally {
     button.disabled = false;
     answer.removeAttribute("aria-busy");
@@ -33,6 +41,7 @@ if (table) {
   file.addEventListener("change", () => { if (file.files.length) own(); });
   text.addEventListener("input", own);
   table.addEventListener("change", () => {
+    for (const each of document.querySelectorAll("[data-only]")) each.hidden = each.dataset.only !== table.value;
     if (table.value) file.value = "";
     else form.querySelector("details").open = true;
   });

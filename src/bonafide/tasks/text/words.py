@@ -73,19 +73,29 @@ def copy_rate(text: str, question: str, run: int = COPIED_RUN) -> float:
 
 def without_copies(text: str, question: str, run: int = COPIED_RUN) -> str:
     """The text with each copied run replaced by one mark, so that nothing is explained by repeating the question."""
+    return "".join(COPIED_MARK if copied else piece for piece, copied in copied_pieces(text, question, run))
+
+
+def copied_pieces(text: str, question: str, run: int = COPIED_RUN) -> list[tuple[str, bool]]:
+    """The text in pieces, each copied or not; where something is copied, with its signs in their usual form (NFKC)."""
     marked = copied_words(text, question, run)
     if not any(marked):
-        return text
+        return [(text, False)]
     plain = unicodedata.normalize("NFKC", text)
-    pieces: list[str] = []
-    position, inside = 0, False
+    spans: list[list[int]] = []
+    inside = False
     for found, copied in zip(_WORD.finditer(plain), marked, strict=True):
-        if copied and not inside:
-            pieces += [plain[position : found.start()], COPIED_MARK]
-        if copied:
-            position = found.end()
+        if copied and inside:
+            spans[-1][1] = found.end()
+        elif copied:
+            spans.append([found.start(), found.end()])
         inside = copied
-    return "".join([*pieces, plain[position:]])
+    pieces: list[tuple[str, bool]] = []
+    position = 0
+    for start, end in spans:
+        pieces += [(plain[position:start], False), (plain[start:end], True)]
+        position = end
+    return [each for each in (*pieces, (plain[position:], False)) if each[0]]
 
 
 def _number(value: Any) -> Decimal | None:
