@@ -387,6 +387,15 @@ def test_a_pretrained_bart_works():
     assert AutoTokenizer.from_pretrained(path).get_vocab().items() <= tokenizer.get_vocab().items()
 
 
+def test_weights_that_are_pickles_are_refused(tmp_path):
+    from bonafide.pretrained import resolve_checkpoint
+
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(BonafideError, match="are pickles, which could run code"):
+        resolve_checkpoint(tmp_path)
+
+
 def test_checkpoints_that_do_not_fit_say_so(tmp_path: Path):
     with pytest.raises(BonafideError, match="There is no folder"):
         build_reconstructor(ReconstructorSpec("bart", str(tmp_path / "nothing")))

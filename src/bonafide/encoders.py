@@ -137,7 +137,7 @@ def load_encoder(name: str) -> tuple[Encoder, Any]:
     path = resolve_checkpoint(name)
     with checkpoint_errors(name):
         tokenizer = AutoTokenizer.from_pretrained(path)
-        model = AutoModel.from_pretrained(path, dtype=torch.float32)
+        model = AutoModel.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
     return Encoder(model), _checked(tokenizer, name)
 
 

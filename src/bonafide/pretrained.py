@@ -70,8 +70,12 @@ def checkpoint_errors(name_or_path: str | Path) -> Iterator[None]:
 def _check_folder(folder: Path, tokenizer: bool) -> None:
     if not (folder / "config.json").is_file():
         raise BonafideError(f"{folder} is not a checkpoint: it has no config.json.")
-    if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
-        raise BonafideError(f"{folder} has a config.json but no weights (model.safetensors).")
+    if not any(folder.glob("*.safetensors")):
+        pickled = " Its .bin files are pickles, which could run code: save them anew as safetensors."
+        raise BonafideError(
+            f"{folder} has a config.json but no weights (model.safetensors)."
+            f"{pickled if any(folder.glob('*.bin')) else ''}"
+        )
     if tokenizer and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise BonafideError(
             f"{folder} has no tokenizer (one of {', '.join(_TOKENIZER_FILES)}). Save the checkpoint's tokenizer "

@@ -119,14 +119,14 @@ def _load_bart(checkpoint: str) -> BartForConditionalGeneration:
             f"{checkpoint} is a {config.model_type} checkpoint, not a BART. An encoder can start the reconstructor "
             'with kind = "warm".'
         )
-    return BartForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32)
+    return BartForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32, use_safetensors=True)
 
 
 def _warm_start(
     spec: ReconstructorSpec, checkpoint: str, tokenizer: PreTrainedTokenizerBase
 ) -> BartForConditionalGeneration:
     """BERT's layers are BART's encoder layers under other names; its token types fold into the positions."""
-    source: Any = AutoModel.from_pretrained(checkpoint, dtype=torch.float32)
+    source: Any = AutoModel.from_pretrained(checkpoint, dtype=torch.float32, use_safetensors=True)
     bert = source.config
     if bert.model_type != "bert":
         raise BonafideError(

@@ -32,7 +32,7 @@ class LanguageModel:
             config = AutoConfig.from_pretrained(path)
             kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
             self.tokenizer: Any = AutoTokenizer.from_pretrained(path)
-            self.model: Any = kind.from_pretrained(path, dtype=torch.float32)
+            self.model: Any = kind.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
         self.model.to(device).eval()
         self._writes = bool(config.is_encoder_decoder)
         found = [getattr(config, key) for key in _POSITIONS if getattr(config, key, None)]

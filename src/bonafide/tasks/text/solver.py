@@ -233,7 +233,7 @@ def build_text_solver(spec: TextSpec, texts: Iterable[str] | None = None, seed: 
                     "which a BART is needed. Name one by hub name or folder, or scratch."
                 )
             tokenizer = AutoTokenizer.from_pretrained(path)
-            bart = BartForConditionalGeneration.from_pretrained(path, dtype=torch.float32)
+            bart = BartForConditionalGeneration.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
         return TextSolver(spec, bart, tokenizer)
 
 
