@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Any, Protocol
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Check, Example, describe
-from bonafide.files import content_hash, described, open_bytes, open_seekable, parse_json
+from bonafide.files import LineFile, content_hash, described, open_bytes, parse_json
 
 FILE_NAME = "documents.jsonl"
 
@@ -48,49 +46,15 @@ class Documents(Protocol):
         ...
 
 
-class DocumentFile:
-    """``documents.jsonl``, found by id without holding all in memory.
-
-    Opening it validates every document and remembers where its line begins.
-    """
+class DocumentFile(LineFile):
+    """``documents.jsonl``, found by id without holding all in memory; validated when it is opened."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines: dict[str, tuple[int, int]] = {}
-        problems: list[Problem] = []
-        position = 0
-        with open_seekable(path) as stream:
-            for line, raw in enumerate(stream, start=1):
-                start, position = position, position + len(raw)
-                if not raw.strip():
-                    continue
-                document, found = _read_document(line, raw)
-                problems += found
-                if document is None:
-                    continue
-                if document.name in self._lines:
-                    problems.append(Problem(line, document.name, "id", "an id used once", "an id used twice"))
-                self._lines[document.name] = (start, len(raw))
-            self._handle = os.dup(stream.fileno())
-        weakref.finalize(self, os.close, self._handle)
-        if problems:
-            raise InvalidFileError(str(path), problems)
-        if not self._lines:
-            raise BonafideError(f"{path} holds no documents: expected one JSON object a line, found an empty file.")
+        def read(line: int, raw: bytes) -> tuple[str | None, list[Problem]]:
+            document, problems = _read_document(line, raw)
+            return None if document is None else document.name, problems
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._lines
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def raw(self, name: str) -> bytes:
-        """The line of this document, for a worker to read."""
-        start, length = self._lines[name]
-        return os.pread(self._handle, length, start)
+        super().__init__(path, read, "documents")
 
     def __getitem__(self, name: str) -> Document:
         return document_from_line(self.raw(name))

@@ -13,13 +13,14 @@ import json
 import lzma
 import os
 import tempfile
+import weakref
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, InvalidFileError, Problem
 
 
 @contextmanager
@@ -74,6 +75,55 @@ def open_seekable(path: Path) -> BinaryIO:
             unpacked.write(block)
     unpacked.seek(0)
     return unpacked
+
+
+class LineFile:
+    """A JSONL file whose lines are found by id without holding all in memory.
+
+    Opening it reads every line, remembers where it begins, and raises all problems together; a compressed file is
+    unpacked once into a temporary file that the operating system removes. ``read`` gives the id of a line (None where
+    it has none) and its problems. ``holds`` is what a file may not be without.
+    """
+
+    def __init__(
+        self, path: Path, read: Callable[[int, bytes], tuple[str | None, list[Problem]]], holds: str | None = None
+    ) -> None:
+        self.path = path
+        self._lines: dict[str, tuple[int, int]] = {}
+        problems: list[Problem] = []
+        position = 0
+        with open_seekable(path) as stream:
+            for line, raw in enumerate(stream, start=1):
+                start, position = position, position + len(raw)
+                if not raw.strip():
+                    continue
+                name, found = read(line, raw)
+                problems += found
+                if name is None:
+                    continue
+                if name in self._lines:
+                    problems.append(Problem(line, name, "id", "an id used once", "an id used twice"))
+                self._lines[name] = (start, len(raw))
+            self._handle = os.dup(stream.fileno())
+        weakref.finalize(self, os.close, self._handle)
+        if problems:
+            raise InvalidFileError(str(path), problems)
+        if holds is not None and not self._lines:
+            raise BonafideError(f"{path} holds no {holds}: expected one JSON object a line, found an empty file.")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def raw(self, name: str) -> bytes:
+        """The line of this id, for a worker to read."""
+        start, length = self._lines[name]
+        return os.pread(self._handle, length, start)
 
 
 def bare_name(path: Path) -> str:

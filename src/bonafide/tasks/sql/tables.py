@@ -11,11 +11,9 @@ was renamed or re-read on the way in is counted in ``coercions``.
 from __future__ import annotations
 
 import math
-import os
 import re
-import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +22,9 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from bonafide.errors import BonafideError, InvalidFileError, Problem
+from bonafide.errors import InvalidFileError, Problem
 from bonafide.examples import describe
-from bonafide.files import open_seekable, parse_json
+from bonafide.files import LineFile, parse_json
 
 ColumnType = Literal["text", "real"]
 Cell = str | int | float | None
@@ -199,50 +197,15 @@ def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[Coercion
     return tuple(names), tuple(coercions)
 
 
-class TableFile:
-    """``tables.jsonl``: WikiSQL's own table format, one object a line, found by id without holding all in memory.
-
-    Opening it validates every table and remembers where its line begins; a compressed file is unpacked
-    once into a temporary file that the operating system removes.
-    """
+class TableFile(LineFile):
+    """``tables.jsonl``: WikiSQL's own table format, one object a line, found by id without holding all in memory."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines: dict[str, tuple[int, int]] = {}
-        problems: list[Problem] = []
-        position = 0
-        with open_seekable(path) as stream:
-            for line, raw in enumerate(stream, start=1):
-                start, position = position, position + len(raw)
-                if not raw.strip():
-                    continue
-                table, found = _read_table(line, raw)
-                problems += found
-                if table is None:
-                    continue
-                if table.id in self._lines:
-                    problems.append(Problem(line, table.id, "id", "an id used once", "an id used twice"))
-                self._lines[table.id] = (start, len(raw))
-            self._handle = os.dup(stream.fileno())
-        weakref.finalize(self, os.close, self._handle)
-        if problems:
-            raise InvalidFileError(str(path), problems)
-        if not self._lines:
-            raise BonafideError(f"{path} holds no tables: expected one JSON object a line, found an empty file.")
+        def read(line: int, raw: bytes) -> tuple[str | None, list[Problem]]:
+            table, problems = _read_table(line, raw)
+            return None if table is None else table.id, problems
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._lines
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def raw(self, name: str) -> bytes:
-        """The line of this table, for a worker to read."""
-        start, length = self._lines[name]
-        return os.pread(self._handle, length, start)
+        super().__init__(path, read, "tables")
 
     def __getitem__(self, name: str) -> Table:
         return table_from_line(self.raw(name))

@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 import math
-import os
-import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +18,7 @@ from typing import Any, overload
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import AcceptedAnswer, describe
-from bonafide.files import open_seekable, parse_json
+from bonafide.files import LineFile, parse_json
 from bonafide.tasks.text.words import normalised, same_answer
 
 FILE_NAME = "candidates.jsonl"
@@ -95,36 +93,15 @@ def reaching(candidates: Sequence[Candidate], answers: Sequence[AcceptedAnswer])
     )
 
 
-class CandidateFile:
+class CandidateFile(LineFile):
     """``candidates.jsonl``, found by id without holding all in memory; validated when it is opened."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines: dict[str, tuple[int, int]] = {}
-        problems: list[Problem] = []
-        position = 0
-        with open_seekable(path) as stream:
-            for line, raw in enumerate(stream, start=1):
-                start, position = position, position + len(raw)
-                if not raw.strip():
-                    continue
-                name, _, found = _read_line(line, raw)
-                problems += found
-                if name in self._lines:
-                    problems.append(Problem(line, name, "id", "an id used once", "an id used twice"))
-                self._lines[name] = (start, len(raw))
-            self._handle = os.dup(stream.fileno())
-        weakref.finalize(self, os.close, self._handle)
-        if problems:
-            raise InvalidFileError(str(path), problems)
+        def read(line: int, raw: bytes) -> tuple[str | None, list[Problem]]:
+            name, _, problems = _read_line(line, raw)
+            return name, problems
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._lines
-
-    def raw(self, name: str) -> bytes:
-        """The line of this example, for a worker to read."""
-        start, length = self._lines[name]
-        return os.pread(self._handle, length, start)
+        super().__init__(path, read)
 
     def __getitem__(self, name: str) -> tuple[Candidate, ...]:
         return candidates_from_line(self.raw(name))
