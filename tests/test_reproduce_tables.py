@@ -1,0 +1,245 @@
+"""What a table says of results that are there, and what it refuses; nothing is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bonafide.errors import BonafideError
+from bonafide.learn.recipe import read_recipe
+from bonafide.reproduce.compared import difference, verdict
+from bonafide.reproduce.plots import selection_curves
+from bonafide.reproduce.results import (
+    Result,
+    buckets,
+    comparable,
+    packed,
+    packed_bytes,
+    result_name,
+    unpacked,
+    unpacked_bytes,
+)
+from bonafide.reproduce.runs import Asked, fill, missing, results_of
+from bonafide.reproduce.shown import listed, tabled, write_table
+from bonafide.reproduce.tables import Check, Row, Table, table, tables
+
+
+def made(path: Path, seed: int, solution: list[bool], answer: list[bool], **changed: Any) -> Result:
+    """A result of which only what was right matters."""
+    count = len(answer)
+    content = {
+        "recipe_name": "wikisql-hard-mimax", "settings": {}, "seed": seed, "data": {"train": "a" * 64, "dev": "b" * 64},
+        "examples": count, "ids": "c", "figures": {}, "values": {}, "curve": [],
+        "flags": {"answer": packed(answer), "solution": packed(solution), "known": packed([True] * count)},
+        "sizes": packed_bytes(buckets(range(count))), "trained_on": {"used": 7},
+        "seconds": {"training": 3.0, "resumed": False, "side_by_side": 1},
+        "environment": {"gpu": None, "cpus": 2, "bonafide": "0", "git": None, "torch": "2"}, **changed,
+    }  # fmt: skip
+    return Result(path, content)
+
+
+def rows_of(figures: dict[str, list[float]], count: int = 200) -> dict[str, list[Result]]:
+    """By row and seed, results with this share right; which examples is drawn."""
+    chance = np.random.default_rng(0)
+    found = {}
+    for name, shares in figures.items():
+        found[name] = []
+        for seed, share in enumerate(shares):
+            right = (chance.permutation(count) < round(share * count)).tolist()
+            found[name].append(made(Path(f"{name}-{seed}.json"), seed, right, right))
+    return found
+
+
+SMALL = Table(
+    "small", "A small table", "none", "none", ("solution", "answer"), (),
+    (
+        Row("low", "Low", "wikisql-hard-mml", 2, role="baseline"),
+        Row("high", "High", "wikisql-hard-hard-em", 2, role="baseline"),
+        Row("ours", "Ours", "wikisql-hard-mimax", 3, paper=(("solution", 45.8),)),
+        Row("gold", "Gold", "wikisql-hard-supervised", 1, role="gold"),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "state"),
+    [
+        (Check("ours", "solution", 60, worst=50), "met"),
+        (Check("ours", "solution", 60, worst=56), "missed"),
+        (Check("ours", "solution", 61), "missed"),
+        (Check("ours", "solution", 0.75, over="gold"), "met"),
+        (Check("ours", "solution", 0.75, worst=0.7, over="gold"), "missed"),
+        (Check("ours", "solution", 17.5, against="best baseline"), "met"),
+        (Check("ours", "solution", 18, against="best baseline"), "missed"),
+        (Check("ours", "solution", 27, against="low", p=0.06), "met"),
+        (Check("ours", "solution", 27, against="low", p=0.05), "missed"),  # over two seeds; over examples it is small
+        (Check("ours", "selection", 1), "open"),
+        (Check("low", "selection", 0, against="best baseline"), "open"),
+    ],
+)
+def test_bars_are_met_or_missed_by_the_figures(check: Check, state: str) -> None:
+    results = rows_of({"low": [0.3, 0.3], "high": [0.39, 0.41], "ours": [0.55, 0.6, 0.65], "gold": [0.8]})
+    found = verdict(SMALL, results, check)
+    assert found.state == state, found
+
+
+def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.7], "gold": []})
+    assert verdict(SMALL, results, Check("ours", "solution", 60)).found == (
+        "mean 70.0 %, worst seed 70.0 % (so far; Ours: 1 of 3 seeds)"
+    )
+    nothing = verdict(SMALL, results, Check("ours", "solution", 1, over="gold"))
+    assert (nothing.state, nothing.found) == ("open", "Ours: 1 of 3 seeds; Gold: 0 of 1 seeds")
+
+
+def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.5, 0.5, 0.5], "gold": []})
+    check = Check("ours", seconds=10)
+    for result, training, together, resumed in zip(
+        results["ours"], (9, 99, 1), (1, 4, 1), (False, False, True), strict=True
+    ):
+        result.content["seconds"] = {"training": training, "side_by_side": together, "resumed": resumed}
+    assert verdict(SMALL, results, check).found == "at most 9 s of 1 (2 CPU cores)"
+    assert verdict(SMALL, results, check).state == "met"
+    results["ours"][0].content["seconds"]["training"] = 11
+    assert verdict(SMALL, results, check).state == "missed"
+    assert verdict(SMALL, {**results, "ours": results["ours"][1:]}, check).state == "open"
+
+
+def test_a_difference_pairs_seeds_and_examples() -> None:
+    results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.55, 0.9]})
+    found = difference(results["low"], results["ours"], "solution")
+    assert found is not None
+    assert found.difference == pytest.approx(0.175)  # of the seeds that both have
+    assert found.over_seeds is not None
+    assert found.over_seeds.p == pytest.approx(float(stats.ttest_rel([0.5, 0.55], [0.3, 0.4]).pvalue))
+    assert found.p == max(found.over_examples, found.over_seeds.p)
+    assert found.interval.low < 0.175 < found.interval.high
+
+
+def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:
+    result = made(tmp_path / "a.json", 0, [True, True, False, True], [True, False, False, True])  # sizes 0, 1, 2, 3
+    assert result.figure("solution-several") == 0.5
+    assert result.figure("answer-several") == 0.5
+    assert result.figure("solution") == 0.75
+    assert result.figure("selection") is None
+    known = made(tmp_path / "b.json", 0, [True, False, False, False], [True] * 4)
+    known.content["flags"]["known"] = packed([True, True, False, False])
+    assert known.figure("solution") == 0.5
+
+
+def test_a_page_holds_every_row_with_its_seeds_and_the_paper_beside_it() -> None:
+    results = rows_of({"low": [0.3, 0.2], "high": [0.39, 0.41], "ours": [0.55, 0.6], "gold": []})
+    pages = {each.title: each for each in tabled(SMALL, results)}
+    assert pages["Means over seeds"].rows[2][2] == "57.5 % (paper 45.8)"
+    rows = {row[0]: row for row in pages["Right solution"].rows}
+    assert set(rows) == {"Low", "High", "Ours"}
+    assert rows["Low"][2:4] == ["20.0 %", "30.0, 20.0"]
+    assert pages["Right solution"].head[4] == "against High"
+    assert rows["High"][4:] == ["–", "–", "–"]
+    assert rows["Ours"][4].startswith("+17.5 [")
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=70), st.lists(st.floats(0, 1, width=16), min_size=1, max_size=40))
+def test_what_was_right_survives_packing(flags: list[bool], values: list[float]) -> None:
+    assert unpacked(packed(flags), len(flags)).tolist() == flags
+    halves = np.array(values, np.float16)
+    assert unpacked_bytes(packed_bytes(halves)).view(np.float16).tolist() == halves.tolist()
+
+
+def test_results_are_told_apart_by_what_matters_and_not_by_places() -> None:
+    def name(*settings: str) -> str:
+        return result_name("drop-mimax", comparable(read_recipe("drop-mimax", settings), False), 0)
+
+    usual = name()
+    assert name("data.root=/here", "data.solutions=/there", "train.checkpoint_every=7", "train.seed=3") == usual
+    assert name("reconstructor.path=/models/bart-base") == usual
+    assert name("reconstructor.path=/models/other") != usual
+    assert name("train.epochs=3.0") != usual
+    assert usual.startswith("drop-mimax-")
+
+
+def test_results_of_another_machine_are_used_and_those_of_other_settings_or_data_are_not(tmp_path: Path) -> None:
+    wanted, asked = table("sql-hard"), Asked(tmp_path)
+    row = wanted.row("mimax")
+    settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
+    path = asked.folder / result_name(row.recipe, settings, 0)
+    made(path, 0, [True, False], [True, True], settings=settings).write()
+    assert [each.seed for each in results_of(wanted, asked)["mimax"]] == [0]
+    assert [seed for row, seed in missing(wanted, asked) if row.name == "mimax"] == [1, 2, 3, 4]
+    assert not results_of(wanted, dataclasses.replace(asked, overrides=("train.epochs=2.0",)))["mimax"]
+    older = {**settings, "train": {key: value for key, value in settings["train"].items() if key != "graphs"}}
+    made(path, 0, [True], [True], settings=older).write()  # from before there was this setting
+    assert results_of(wanted, asked)["mimax"]
+    made(path, 0, [True], [True], settings={**settings, "train": {**settings["train"], "epochs": 2.0}}).write()
+    assert not results_of(wanted, asked)["mimax"]
+    made(path, 0, [True], [True], settings=settings).write()
+    made(path.with_name(path.name.replace("-0.json", "-1.json")), 1, [True], [True], settings=settings, ids="d").write()
+    with pytest.raises(BonafideError, match="was made on other data than"):
+        results_of(wanted, asked)
+
+
+def test_a_full_table_needs_no_data_and_a_lacking_one_says_so(tmp_path: Path) -> None:
+    wanted, asked = table("sql-hard"), Asked(tmp_path, rows=("mimax",), seeds=1)
+    with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
+        fill(wanted, asked)
+    row = wanted.row("mimax")
+    settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
+    made(asked.folder / result_name(row.recipe, settings, 0), 0, [True, False], [True, True], settings=settings).write()
+    assert not fill(wanted, asked).left
+    write_table(wanted, asked)
+    assert (
+        "| MIMAX (the paper's) | 1 | 50.0 % (paper 45.8) | 100.0 % (paper 69.1) |"
+        in (tmp_path / "sql-hard.md").read_text()
+    )
+
+
+def test_every_table_is_made_of_recipes_that_exist(tmp_path: Path) -> None:
+    known = tables()
+    assert {"sql-hard", "sql-full-typed", "sql-full-untyped", "sql-selection", "discrete", "reading"} <= set(known)
+    for each in known.values():
+        names = [row.name for row in each.rows]
+        assert len(set(names)) == len(names)
+        for row in each.rows:
+            recipe = row.settings(each.common, (), "some/bart")
+            assert "BART" not in recipe.reconstructor.path
+            assert (recipe.objective.method == "supervised") == (row.role == "gold")
+            assert {measure for measure, _ in row.paper} <= set(each.measures)
+    shown = listed(Asked(tmp_path))
+    assert len(shown) == len(known) + 1
+
+
+def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BonafideError, match="There is no table 'sql-hrad': expected one of sql-hard"):
+        table("sql-hrad")
+    with pytest.raises(BonafideError, match="has no row 'mimaxx'"):
+        missing(table("sql-hard"), Asked(tmp_path, rows=("mimaxx",)))
+    with pytest.raises(BonafideError, match="must hold train/ and dev/"):
+        fill(table("sql-hard"), Asked(tmp_path, tmp_path))
+
+
+def test_curves_stand_where_their_figures_say() -> None:
+    shares = {"A": [(2.0, 0.0), (4.0, 1.0)], "B": [(2.0, 0.5), (4.0, 0.5)]}
+    sure = {"A": [(2.0, -4.0), (4.0, -2.0)], "B": [(2.0, -math.inf), (4.0, 0.0)]}
+    figure = selection_curves(shares, sure, {"B": [(2.0, 0.25), (4.0, 0.25), (10.0, 0.9)]})
+    lines = [
+        [tuple(map(float, point.split(","))) for point in path.split()]
+        for path in re.findall(r'<polyline points="([^"]*)"', figure)
+    ]
+    rising, level, paper, surer, sure_once = lines
+    top, bottom = rising[1][1], rising[0][1]
+    assert level[0][1] == level[1][1] == pytest.approx((top + bottom) / 2, abs=0.1)
+    assert [y for _, y in paper] == pytest.approx([bottom - 0.25 * (bottom - top)] * 2, abs=0.1)
+    assert len(sure_once) == 1  # what has no likelihood is not drawn
+    assert surer[0][1] - surer[1][1] == pytest.approx(surer[1][1] - sure_once[0][1], abs=0.1)
+    assert sure_once[0][1] > bottom, "the second panel is below the first"
+    assert figure.count("stroke-dasharray") == 1
