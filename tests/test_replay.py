@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
+from bonafide.attention import by_rows, row_ends
 from bonafide.encoders import Scratch, scratch_encoder
 from bonafide.learn.trainer import train
 from bonafide.replay import Replay, rounded
@@ -39,6 +41,26 @@ def test_an_encoder_reads_padded_inputs_as_they_are(marked):
     padded = encoder(pieces, counts, questions, marks)
     there = torch.arange(13) < counts[:, None]
     torch.testing.assert_close(plain[there], padded[there], atol=1e-12, rtol=0)
+
+
+def test_under_autocast_an_encoder_reads_in_that_precision_throughout():
+    torch.manual_seed(0)
+    encoder = scratch_encoder(Scratch(dropout=0.0), ["a few words to read"])[0]
+    inputs = torch.randint(5, 20, (3, 13)), torch.tensor([13, 1, 7]), torch.tensor([3, 0, 2])
+    kinds: set[torch.dtype] = set()
+    for module in encoder.modules():
+        if isinstance(module, nn.LayerNorm | nn.Linear):
+            module.register_forward_hook(lambda _, given, made: kinds.update({given[0].dtype, made.dtype}))
+    plain = encoder(*inputs)
+    kinds.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = encoder(*inputs)
+    assert kinds == {torch.bfloat16}
+    torch.testing.assert_close(cast.float(), plain, atol=0.1, rtol=0.1)
+    cast.float().square().sum().backward()
+    learned = [weight.grad for weight in encoder.parameters() if weight.grad is not None]
+    assert learned
+    assert all(each.dtype is torch.float32 for each in learned)
 
 
 class _Net(nn.Module):
@@ -162,3 +184,51 @@ def test_a_run_with_graphs_is_a_run_without(tmp_path, task, candidates):
         losses.append([[each["loss"], each.get("reconstructor_loss", 0.0)] for each in lines if "loss" in each])
     assert len(losses[0]) > 12
     torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), atol=1e-2, rtol=1e-3)
+
+
+def test_rows_are_pieces_and_padding_that_follow_each_other():
+    assert row_ends(torch.tensor([3, 5, 0]), 5).tolist() == [0, 3, 5, 10, 10, 10, 15]
+
+
+@needs_gpu
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 2e-3), (torch.bfloat16, 3e-2)])
+def test_attention_by_rows_equals_attention_with_a_mask(precision, tolerance):
+    torch.manual_seed(0)
+    counts = torch.tensor([40, 1, 0, 33, 17], device="cuda")
+    there = torch.arange(40, device="cuda") < counts[:, None]
+    states = [torch.randn(5, 40, 4, 32, device="cuda", dtype=precision, requires_grad=True) for _ in range(3)]
+    weights = torch.randn(5, 40, 4, 32, device="cuda", dtype=precision) * there[..., None, None]
+    made, gradients = [], []
+    for rows in (False, True):
+        if rows:
+            output = by_rows(*states, row_ends(counts, 40))
+        else:
+            mask = there[:, None, None] | ~there.any(1)[:, None, None, None]
+            output = functional.scaled_dot_product_attention(*(each.transpose(1, 2) for each in states), attn_mask=mask)
+            output = output.transpose(1, 2)
+        made.append(output[there].float())
+        gradients.append(torch.autograd.grad((output * weights).sum(), states))
+    torch.testing.assert_close(*made, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(*gradients, atol=tolerance, rtol=tolerance)
+
+
+@needs_gpu
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_an_encoder_reads_the_same_by_rows(precision):
+    torch.manual_seed(0)
+    encoder = scratch_encoder(Scratch(dropout=0.0), ["a few words to read"])[0].cuda()
+    pieces = torch.randint(5, 20, (5, 13), device="cuda")
+    counts, questions = (torch.tensor(each, device="cuda") for each in ([13, 1, 7, 5, 2], [3, 0, 2, 2, 0]))
+    read, gradients = [], []
+    for rows in (False, True):
+        if rows:
+            encoder.attend_by_rows()
+            assert encoder._by_rows
+        with torch.autocast("cuda", precision or torch.bfloat16, enabled=precision is not None):
+            states = encoder(pieces, counts, questions)
+        read.append(states[torch.arange(13, device="cuda") < counts[:, None]].float())
+        weights = [weight for name, weight in encoder.named_parameters() if "query" in name]
+        gradients.append(torch.autograd.grad(read[-1].tanh().sum(), weights))
+    tolerance = 2e-3 if precision is None else 5e-2
+    torch.testing.assert_close(*read, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(*gradients, atol=tolerance, rtol=tolerance)

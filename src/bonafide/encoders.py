@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
+from bonafide.attention import NAME, row_ends
 from bonafide.errors import BonafideError
 from bonafide.pretrained import checkpoint_errors, resolve_checkpoint
 from bonafide.replay import Replay, rounded
@@ -62,12 +64,33 @@ class Encoder(nn.Module):
         # A mask of two dimensions makes these look whether it is all ones, for which the CPU waits for the GPU.
         module = sys.modules[type(model).__module__]
         self._full_mask = hasattr(module, "create_bidirectional_mask") and model.config._attn_implementation == "sdpa"
+        self._by_rows = False
         self._replay: Replay | None = None
 
     def record(self) -> None:
         """From now on read small inputs by CUDA graphs (:mod:`bonafide.replay`), if this encoder can be recorded."""
         if self._full_mask:
+            self.attend_by_rows()
             self._replay = Replay(self)
+
+    def attend_by_rows(self) -> None:
+        """From now on attend as :mod:`bonafide.attention` does, if this encoder then reads what it read before."""
+        device = self.model.device
+        pieces = torch.arange(48, device=device).remainder(self.config.vocab_size).view(3, 16)
+        counts = torch.tensor([9, 16, 1], device=device)
+        there = torch.arange(16, device=device) < counts[:, None]
+        before, training = self.config._attn_implementation, self.training
+        self.eval()
+        with torch.no_grad():
+            masked = self._read(pieces, counts, counts // 2)[there]
+            self.config._attn_implementation, self._by_rows = NAME, True
+            try:
+                same = torch.allclose(self._read(pieces, counts, counts // 2)[there], masked, atol=1e-2)
+            except (RuntimeError, TypeError, ValueError):  # it attends in a way of its own
+                same = False
+        if not same:
+            self.config._attn_implementation, self._by_rows = before, False
+        self.train(training)
 
     @property
     def config(self) -> Any:
@@ -124,11 +147,29 @@ class Encoder(nn.Module):
             arguments["token_type_ids"] = ((place > question_pieces[:, None] + 1) & mask).long()
         if self._full_mask:
             mask = mask[:, None, None].expand(-1, 1, len(place), -1)
+        if self._by_rows:
+            arguments["cu_seq_lens_q"] = row_ends(counts, len(place))
         if marks is None:
             arguments["input_ids"] = pieces
         else:
             arguments["inputs_embeds"] = self.model.get_input_embeddings()(pieces) + marks
-        states: Tensor = self.model(attention_mask=mask, **arguments).last_hidden_state
+        arguments["attention_mask"] = mask
+        device = pieces.device.type
+        if not torch.is_autocast_enabled(device):
+            states: Tensor = self.model(**arguments).last_hidden_state
+            return states
+        return self._read_cast(arguments, torch.get_autocast_dtype(device))
+
+    def _read_cast(self, arguments: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
+        """Read in autocast's precision throughout: autocast itself keeps norms and sums in fp32, and casts for each use.
+
+        The weights stay fp32, and so do their gradients; norms and softmax are computed in fp32 inside.
+        """
+        weights = {name: weight.to(dtype) for name, weight in self.model.named_parameters()}
+        if "inputs_embeds" in arguments:
+            arguments = {**arguments, "inputs_embeds": arguments["inputs_embeds"].to(dtype)}
+        with torch.autocast(arguments["attention_mask"].device.type, enabled=False):
+            states: Tensor = functional_call(self.model, weights, (), arguments).last_hidden_state
         return states
 
 

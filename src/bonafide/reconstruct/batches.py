@@ -322,8 +322,8 @@ def _streams(assembly: Assembly, questions: list[npt.NDArray[np.int32]], few_sha
     markers = assembly.markers
     lengths = assembly.stream_lengths
     low, high = assembly.placeholder_low, assembly.placeholder_high
-    rows, width = len(lengths), int(lengths.max(initial=0))
-    examples, asked = len(questions), max((len(question) for question in questions), default=0)
+    rows, width = len(lengths), int(lengths.max(initial=2))  # a context has two markers at least
+    examples, asked = len(questions), max((len(question) for question in questions), default=1)
     placeholders, span = len(low), int((high - low).max(initial=1))
     if few_shapes:  # with rows and columns that nobody reads
         rows, width = rounded(rows, 8), min(rounded(width, _RECORDED_WIDTHS), markers.positions)

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from bonafide.attention import by_rows, can_attend_by_rows, row_ends
+
 Module = Any  # transformers' BartAttention, BartEncoderLayer, BartDecoderLayer
 
 
@@ -52,6 +54,15 @@ def attend(
             is_causal=causal,
         )
     )
+
+
+def attend_within(attention: Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """:func:`attend` of rows to themselves; ``mask`` (rows, tokens) is True on tokens, which come before padding."""
+    if mask is None or not can_attend_by_rows(queries):
+        return attend(attention, queries, keys, values, mask)
+    ends = row_ends(mask.sum(1), mask.shape[1])
+    query, key, value = (each.view(*each.shape[:-1], attention.num_heads, -1) for each in (queries, keys, values))
+    return by_rows(query, key, value, ends, attention.dropout if attention.training else 0.0).flatten(-2)
 
 
 def joint_attention(

@@ -18,7 +18,7 @@ once for each context; the first decoder self-attention once for each question; 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from bonafide.reconstruct.layers import (
     KeysValues,
     add_attended,
     attend,
+    attend_within,
     embed,
     feed_forward,
     heads,
@@ -149,7 +150,9 @@ class Reconstructor(nn.Module):
         """``log_prob``, for wrappers that call the module."""
         return self.log_prob(batch)
 
-    def _chunk_scores(self, streams: Streams, chunks: Iterable[Chunk], full_precision: bool) -> Iterator[Tensor]:
+    def _chunk_scores(self, streams: Streams, chunks: Sequence[Chunk], full_precision: bool) -> Iterator[Tensor]:
+        if not chunks:
+            return
         device = streams.context.device.type
         precision = torch.autocast(device, enabled=False) if full_precision else contextlib.nullcontext()
         with precision:
@@ -242,7 +245,7 @@ class Reconstructor(nn.Module):
                     streams.placeholder_mask,
                 )[:, 0]
                 placeholder = feed_forward(layer, add_attended(layer, attention, norm, placeholder, attended))
-            attended = attend(attention, attention.q_proj(context), keys, values, mask)
+            attended = attend_within(attention, attention.q_proj(context), keys, values, mask)
             context = feed_forward(layer, add_attended(layer, attention, norm, context, attended))
         return context, placeholder, placeholders
 
