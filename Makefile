@@ -1,5 +1,6 @@
 # make demo   a fresh machine to a first look: makes .venv, installs, runs the main job on built-in data
 # make test   what CI runs, with make package; make test-long holds the rest
+# make fuzz   a million inputs for all that reads, a fifth of them led by coverage: docs/reliability.md
 # make package, test-lowest, audit, sbom   what a release needs: CONTRIBUTING.md
 
 PYTHON ?= python3
@@ -7,9 +8,9 @@ BIN := .venv/bin
 
 # Readers, searches, stores, solvers, training and the web, without the slow tests: what uses each dependency.
 LOWEST := examples readers cells store sql_search discrete_search reading_search retrieve ragged statistics recipe \
-	checkpoint saved sql_solver reconstruct training track inspect web serve explore startup estimate
+	checkpoint saved sql_solver reconstruct training track inspect web serve explore startup estimate paths cluster
 
-.PHONY: demo install test test-long test-lowest package audit sbom lint format clean
+.PHONY: demo install test test-long test-lowest fuzz package audit sbom lint format clean
 
 demo: install
 	rm -rf demo
@@ -21,7 +22,7 @@ install: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet "torch>=2.11,<2.14"
-	$(BIN)/python -m pip install --quiet -e ".[dev,explore,minilm,retrieve,rouge]"
+	$(BIN)/python -m pip install --quiet -e ".[dev,explore,cluster,minilm,retrieve,rouge]"
 	touch $@
 
 lint: install
@@ -35,6 +36,14 @@ test: lint
 test-long: install
 	$(BIN)/pytest -m long
 
+fuzz: .venv/fuzz
+	mkdir -p build
+	$(BIN)/python tools/fuzz.py --inputs 1000000 --seed 0 --out build/fuzz.json
+
+.venv/fuzz: .venv/installed
+	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
+	touch $@
+
 # Warnings are not errors here: old versions warn about the newer ones below them.
 test-lowest: build/lowest/installed
 	build/lowest/bin/pytest -m "not slow and not long" -o filterwarnings=default $(LOWEST:%=tests/test_%.py)
@@ -44,7 +53,7 @@ build/lowest/installed: pyproject.toml tools/lowest_versions.py | install
 	$(BIN)/python tools/lowest_versions.py pyproject.toml > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --upgrade pip
 	build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt \
-		-e ".[explore,minilm,retrieve,rouge,track]" pytest hypothesis httpx
+		-e ".[explore,cluster,minilm,retrieve,rouge,track]" pytest hypothesis httpx
 	touch $@
 
 package: install

@@ -4,27 +4,52 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from bonafide.cli.estimating import DryRun, show_estimate
-from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, searching, tell, working
+from bonafide.cli.shown import Out, Types, as_text, column_types, searching, tell, working
 from bonafide.errors import BonafideError
 
+if TYPE_CHECKING:
+    from bonafide.report.inspect import Inspection
+    from bonafide.search.cluster import Cluster
+
 app = typer.Typer(help="Find every solution that reaches the answer of each example.", no_args_is_help=True)
+ExamplesFile = Annotated[
+    str, typer.Option("--examples", help="Questions and answers, one JSON object a line: a file, or its URL.")
+]
+Store = Annotated[str, typer.Option("--out", help="Folder to write to, or its URL, such as s3://bucket/solutions.")]
+DocumentsFile = Annotated[
+    str | None, typer.Option("--documents", help="documents.jsonl, or its URL; by default the one beside the examples.")
+]
+TableUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table", help="Your own table: a CSV, Parquet or SQLite file, or its URL. May be given several times."
+    ),
+]
+EngineName = Annotated[
+    Literal["local", "ray"],
+    typer.Option(help="local: processes of this machine. ray: workers of a Ray cluster, with the same result."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="The Ray cluster, as host:port; else RAY_ADDRESS, else Ray is started on this machine."),
+]
 
 
 @app.command("sql")
 def search_sql_command(
-    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
-    out: Out,
+    examples: ExamplesFile,
+    out: Store,
     tables: Annotated[
-        Path | None, typer.Option("--tables", help="tables.jsonl; by default the one beside the examples.")
+        str | None, typer.Option("--tables", help="tables.jsonl, or its URL; by default the one beside the examples.")
     ] = None,
-    table: TableFiles = None,
+    table: TableUrls = None,
     types: Types = None,
     context: Annotated[
         str | None,
@@ -50,34 +75,37 @@ def search_sql_command(
     ] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    engine: EngineName = "local",
+    address: Address = None,
     dry_run: DryRun = False,
 ) -> None:
     """Every SQL query that returns the answer of each example."""
+    from bonafide.search.places import Places
     from bonafide.search.sql import open_sql, search_sql
     from bonafide.tasks.sql.language import Language
 
     language = Language(aggregates, max_conditions, repeat_columns, order_text, unmatched_values, similar_cells)
-    if dry_run:
-        opened = open_sql(
-            examples, out, tables, table or (), column_types(types), context, language, cap or None, seed
+    cluster = _cluster(engine, address)
+    with Places() as places:
+        beside = None if tables is not None or table else "tables.jsonl"
+        folder = places.out(out)
+        asked = (
+            places.file(examples, beside), folder, places.maybe(tables), places.files(table), column_types(types),
+            context, language, cap or None, seed,
         )  # fmt: skip
-        show_estimate(opened, out, workers, seed)
-        return
-    with searching(out) as (started, progress):
-        manifest = search_sql(
-            examples, out, tables, table or (), column_types(types), context, language, cap or None, seed, workers,
-            progress, started,
-        )  # fmt: skip
+        if dry_run:
+            show_estimate(open_sql(*asked), folder, workers, seed)
+            return
+        with searching(out) as (started, progress):
+            manifest = search_sql(*asked, workers, progress, started, cluster, places)
     _report_search(out, manifest)
 
 
 @app.command("discrete")
 def search_discrete_command(
-    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
-    out: Out,
-    documents: Annotated[
-        Path | None, typer.Option("--documents", help="documents.jsonl; by default the one beside the examples.")
-    ] = None,
+    examples: ExamplesFile,
+    out: Store,
+    documents: DocumentsFile = None,
     without: Annotated[
         list[str] | None,
         typer.Option(help="A rule that shall propose nothing, e.g. count. May be given several times."),
@@ -98,32 +126,37 @@ def search_discrete_command(
     ] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    engine: EngineName = "local",
+    address: Address = None,
     dry_run: DryRun = False,
 ) -> None:
     """Every program over numbers, dates and spans that returns an accepted answer of each example."""
     from bonafide.search.discrete import open_discrete, search_discrete
+    from bonafide.search.places import Places
     from bonafide.tasks.discrete.language import Language, rules_without
 
     language = Language(
         tuple(constants) if constants else Language().constants, max_operands, operands, question_numbers,
         max_choices=max_choices, rules=rules_without(without or ()),
     )  # fmt: skip
-    if dry_run:
-        opened = open_discrete(examples, out, documents, language, cap or None, seed)
-        show_estimate(opened, out, workers, seed)
-        return
-    with searching(out) as (started, progress):
-        manifest = search_discrete(examples, out, documents, language, cap or None, seed, workers, progress, started)
+    cluster = _cluster(engine, address)
+    with Places() as places:
+        beside = None if documents is not None else "documents.jsonl"
+        folder = places.out(out)
+        asked = places.file(examples, beside), folder, places.maybe(documents), language, cap or None, seed
+        if dry_run:
+            show_estimate(open_discrete(*asked), folder, workers, seed)
+            return
+        with searching(out) as (started, progress):
+            manifest = search_discrete(*asked, workers, progress, started, cluster, places)
     _report_search(out, manifest)
 
 
 @app.command("reading")
 def search_reading_command(
-    examples: Annotated[Path, typer.Option("--examples", help="Questions and answers, one JSON object a line.")],
-    out: Out,
-    documents: Annotated[
-        Path | None, typer.Option("--documents", help="documents.jsonl; by default the one beside the examples.")
-    ] = None,
+    examples: ExamplesFile,
+    out: Store,
+    documents: DocumentsFile = None,
     case: Annotated[bool, typer.Option("--case/--exact-case", help="Upper and lower case are the same.")] = True,
     unicode: Annotated[
         bool, typer.Option("--unicode/--exact-unicode", help="Compatible forms of a character are the same.")
@@ -140,19 +173,26 @@ def search_reading_command(
     ] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of that sample.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes that search.", min=1)] = 1,
+    engine: EngineName = "local",
+    address: Address = None,
     dry_run: DryRun = False,
 ) -> None:
     """Every mention of the accepted answers of each example in its document."""
+    from bonafide.search.places import Places
     from bonafide.search.reading import open_reading, search_reading
     from bonafide.tasks.reading.matching import Matching
 
     matching = Matching(case, unicode, punctuation, articles, boundaries)
-    if dry_run:
-        opened = open_reading(examples, out, documents, matching, cap or None, seed)
-        show_estimate(opened, out, workers, seed)
-        return
-    with searching(out) as (started, progress):
-        manifest = search_reading(examples, out, documents, matching, cap or None, seed, workers, progress, started)
+    cluster = _cluster(engine, address)
+    with Places() as places:
+        beside = None if documents is not None else "documents.jsonl"
+        folder = places.out(out)
+        asked = places.file(examples, beside), folder, places.maybe(documents), matching, cap or None, seed
+        if dry_run:
+            show_estimate(open_reading(*asked), folder, workers, seed)
+            return
+        with searching(out) as (started, progress):
+            manifest = search_reading(*asked, workers, progress, started, cluster, places)
     _report_search(out, manifest)
 
 
@@ -180,21 +220,38 @@ def retrieve_command(
 
 
 def inspect_command(
-    store: Annotated[Path, typer.Argument(help="A folder that search wrote.")],
+    store: Annotated[str, typer.Argument(help="A folder that search wrote, or its URL.")],
     example: Annotated[str | None, typer.Option(help="Show every solution of this example.")] = None,
-    gold: Annotated[Path | None, typer.Option(help="gold.jsonl, to see how often the gold query was found.")] = None,
+    gold: Annotated[str | None, typer.Option(help="gold.jsonl, to see how often the gold query was found.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
     as_list: Annotated[bool, typer.Option("--list", help="Every solution as a line of JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page to look at.")] = None,
-    examples: Annotated[Path | None, typer.Option(help="Where the examples are, if they were moved.")] = None,
-    tables: Annotated[Path | None, typer.Option(help="Where tables.jsonl is, if it was moved.")] = None,
-    table: TableFiles = None,
+    examples: Annotated[str | None, typer.Option(help="Where the examples are, if they were moved.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Where tables.jsonl is, if it was moved.")] = None,
+    table: TableUrls = None,
 ) -> None:
     """Coverage, sizes and solutions of a store."""
-    from bonafide.report import page, terminal
     from bonafide.report.inspect import Inspection
+    from bonafide.search.places import Places
 
-    inspection = Inspection(store, examples, tables, tuple(table or ()))
+    with Places() as places:
+        inspection = Inspection(
+            places.finished(store), places.maybe(examples), places.maybe(tables), tuple(places.files(table))
+        )
+        _show_inspection(inspection, store, example, places.maybe(gold), as_json, as_list, html)
+
+
+def _show_inspection(
+    inspection: Inspection,
+    store: str,
+    example: str | None,
+    gold: Path | None,
+    as_json: bool,
+    as_list: bool,
+    html: Path | None,
+) -> None:
+    from bonafide.report import page, terminal
+
     if as_list:
         for line in inspection.listed(example):
             print(line)
@@ -230,10 +287,20 @@ def table_command(
         Console().print(table_report(source.tables[name]))
 
 
-def _report_search(out: Path, manifest: dict[str, Any]) -> None:
+def _cluster(engine: str, address: str | None) -> Cluster | None:
+    from bonafide.search.cluster import Cluster
+
+    if engine == "ray":
+        return Cluster(address)
+    if address is not None:
+        raise BonafideError(f"--address {address} goes with --engine ray; --engine is {engine}.")
+    return None
+
+
+def _report_search(out: str, manifest: dict[str, Any]) -> None:
     counts = manifest["counts"]
     console = Console(stderr=True)
-    where = escape(str(out))
+    where = escape(out)
     tell(
         console,
         f"{counts['solutions']:,} solutions of {counts['examples']:,} examples; "
@@ -246,4 +313,4 @@ def _report_search(out: Path, manifest: dict[str, Any]) -> None:
             "uniform sample is stored, with the true size.[/yellow]",
         )
     if manifest["task"] == "sql":
-        tell(console, f"[dim]Look at them with: bonafide inspect {escape(shlex.quote(str(out)))}[/dim]")
+        tell(console, f"[dim]Look at them with: bonafide inspect {escape(shlex.quote(out))}[/dim]")

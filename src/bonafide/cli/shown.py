@@ -33,7 +33,7 @@ Types = Annotated[
 
 
 @contextmanager
-def searching(out: Path) -> Iterator[tuple[Callable[[Any, int], None], Callable[[int, int], None]]]:
+def searching(out: Path | str) -> Iterator[tuple[Callable[[Any, int], None], Callable[[int, int], None]]]:
     """A progress bar for a search, and what to say when it is interrupted."""
     from bonafide.search.run import SearchWorkerDied
 

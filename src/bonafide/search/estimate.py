@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from bonafide.examples import Example
-from bonafide.search.run import KEPT_WEIGHT, SHARD_EXAMPLES, Inputs
+from bonafide.search.shards import KEPT_WEIGHT, SHARD_EXAMPLES, Inputs
 from bonafide.solutions import SolutionSet, write_sets
 from bonafide.tasks.task import Task
 

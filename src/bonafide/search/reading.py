@@ -10,6 +10,8 @@ from bonafide.documents import DocumentSource, open_documents
 from bonafide.errors import BonafideError
 from bonafide.examples import Check, Example, answer_to_json, describe, open_examples
 from bonafide.files import described
+from bonafide.search.cluster import Cluster
+from bonafide.search.places import Places
 from bonafide.search.run import Inputs, Progress, run_search
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.task import ReadingTask
@@ -27,6 +29,8 @@ def search_reading(
     workers: int = 1,
     progress: Progress | None = None,
     started: Callable[[DocumentSource, int], None] | None = None,
+    cluster: Cluster | None = None,
+    places: Places | None = None,
 ) -> dict[str, Any]:
     """Find every mention of each example's accepted answers, and store them at ``out``; returns the manifest.
 
@@ -37,7 +41,7 @@ def search_reading(
     if workers < 1:
         raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
     task, inputs = open_reading(examples, out, documents, matching, cap, seed, started)
-    return run_search(task, inputs, out, workers, progress)
+    return run_search(task, inputs, out, workers, progress, cluster, places)
 
 
 def open_reading(

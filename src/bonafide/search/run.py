@@ -11,99 +11,71 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.examples import Example, ExampleFile
-from bonafide.files import explained, made_folder, read_json, write_json
+from bonafide.files import explained, made_folder
+from bonafide.sealed import read_sealed, write_sealed
+from bonafide.search.cluster import Cluster, in_cluster
+from bonafide.search.local import in_process, in_processes
+from bonafide.search.places import Places, RemoteStore
+from bonafide.search.shards import SHARD_EXAMPLES, Done, Inputs, Job, SearchWorkerDied, shard_jobs
 from bonafide.solutions import (
     FORMAT,
     MANIFEST,
     ShardCounts,
-    SolutionSet,
     damaged_shards,
     read_manifest,
     shard_counts,
     shard_name,
     write_manifest,
-    write_shard,
 )
-from bonafide.tasks.task import Contexts, Task
+from bonafide.tasks.task import Task
 
-SHARD_EXAMPLES = 500
+__all__ = ["Inputs", "Progress", "SearchWorkerDied", "run_search", "seconds_spent"]
+
 _UNFINISHED = "search.json"
 _TIMINGS = "timings.jsonl"
 _TOOL = f"bonafide {__version__}"
-KEPT_WEIGHT = 500_000
-"""Cells (or tokens) of prepared contexts that a worker keeps."""
 
 Progress = Callable[[int, int], None]
 """Told after each shard: how many examples are done, and how many solutions were found in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What is searched: the examples, their contexts, and what the manifest says of them."""
-
-    examples: ExampleFile
-    contexts: Contexts
-    default_context: str | None
-    description: dict[str, Any]
-
-    def context_of(self, example: Example) -> str:
-        """The name of the example's context."""
-        name = example.context if example.context is not None else self.default_context
-        assert name is not None, "the examples were validated"
-        return name
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    index: int
-    path: Path
-    identity: str
-    examples: list[tuple[Example, str]]
-    contexts: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    index: int
-    counts: ShardCounts
-    seconds: float
-
-
 def run_search(
-    task: Task[Any], inputs: Inputs, out: Path, workers: int = 1, progress: Progress | None = None
+    task: Task[Any],
+    inputs: Inputs,
+    out: Path,
+    workers: int = 1,
+    progress: Progress | None = None,
+    cluster: Cluster | None = None,
+    places: Places | None = None,
 ) -> dict[str, Any]:
     """Search every example into the store at ``out``, or finish the search that was interrupted there.
 
-    Returns the manifest. From your own script, call this under ``if __name__ == "__main__":`` when
-    ``workers`` is more than 1, as Python's multiprocessing asks.
+    Returns the manifest. With a ``cluster`` the workers are Ray's; ``places`` is needed where the inputs or the store
+    are at a URL. From your own script, call this under ``if __name__ == "__main__":`` when ``workers`` is more than 1,
+    as Python's multiprocessing asks.
     """
     search = {
         "format": FORMAT,
         "task": task.name,
         "options": task.options,
-        "inputs": inputs.description,
+        "inputs": inputs.description if places is None else places.described(inputs.description, out),
         "shard_examples": SHARD_EXAMPLES,
     }
     identity = _identity(search, _TOOL)
+    remote = None if places is None else places.store
+    if remote is not None:
+        _fetch(remote, out, identity)
     with _claimed(out, identity, search):
+        if remote is not None:
+            _announce(remote, out)
         if (out / MANIFEST).exists():
             manifest = read_manifest(out)
             if progress is not None:
@@ -116,16 +88,54 @@ def run_search(
                 counts[index] = found
                 if progress is not None:
                     progress(found.examples, found.solutions)
-        jobs = _jobs(inputs, out, identity, set(range(shards)) - set(counts))
-        with closing(_in_process(task, jobs) if workers == 1 else _in_workers(task, jobs, workers)) as runner:
+        jobs = shard_jobs(inputs, out, identity, set(range(shards)) - set(counts))
+        with closing(_searched(task, jobs, workers, cluster)) as runner:
             for done in runner:
                 counts[done.index] = done.counts
                 _note_time(out, done)
+                if remote is not None:
+                    remote.push(shard_name(done.index))
                 if progress is not None:
                     progress(done.counts.examples, done.counts.solutions)
         write_manifest(out, search, [counts[index] for index in range(shards)])
         (out / _UNFINISHED).unlink()
+        if remote is not None:
+            _finish(remote)
         return read_manifest(out)
+
+
+def _searched(
+    task: Task[Any], jobs: Iterator[Job], workers: int, cluster: Cluster | None
+) -> Generator[Done, None, None]:
+    if cluster is not None:
+        return in_cluster(task, jobs, workers, cluster)
+    return in_process(task, jobs) if workers == 1 else in_processes(task, jobs, workers)
+
+
+def _fetch(remote: RemoteStore, out: Path, identity: str) -> None:
+    """Bring here what an earlier run left at the URL, if it is of this search."""
+    if notes := sorted(remote.names & {MANIFEST, _UNFINISHED}):
+        remote.pull(notes)
+        _check_same_search(out, identity)
+        remote.pull(sorted(name for name in remote.names if name.startswith("shard-") or name == _TIMINGS))
+    elif remote.names:
+        raise BonafideError(f"{remote.url} is not empty and holds no solution store. Name another folder.")
+
+
+def _announce(remote: RemoteStore, out: Path) -> None:
+    """Nobody shall find a manifest beside shards that are searched anew."""
+    if (out / MANIFEST).exists():
+        remote.drop(_UNFINISHED)
+    else:
+        remote.push(_UNFINISHED)
+        remote.drop(MANIFEST)
+
+
+def _finish(remote: RemoteStore) -> None:
+    remote.push(_TIMINGS)
+    remote.settle()
+    remote.push(MANIFEST)
+    remote.drop(_UNFINISHED)
 
 
 def seconds_spent(folder: Path) -> float | None:
@@ -148,8 +158,10 @@ def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[None]
         before = {path: path.stat().st_size for path in out.iterdir()}
         try:
             if not (out / MANIFEST).exists() and not (out / _UNFINISHED).exists():
-                write_json(out / _UNFINISHED, {**search, "identity": identity})
+                write_sealed(out / _UNFINISHED, {**search, "identity": identity})
             yield
+        except SearchWorkerDied:
+            raise
         except BonafideError:
             _restore(out, before)
             raise
@@ -182,7 +194,7 @@ def _check_same_search(out: Path, identity: str) -> None:
                 "it first."
             )
     elif (out / _UNFINISHED).exists():
-        note = read_json(out / _UNFINISHED)
+        note = read_sealed(out / _UNFINISHED)
         if note.get("identity") != identity:
             raise BonafideError(
                 f"{out} holds an unfinished search of other inputs, options or version. Finish that one, name "
@@ -203,7 +215,7 @@ def _make_room_for_damaged(out: Path, identity: str, search: dict[str, Any]) -> 
     if not (out / MANIFEST).exists():
         return
     if damaged := damaged_shards(out):
-        write_json(out / _UNFINISHED, {**search, "identity": identity})
+        write_sealed(out / _UNFINISHED, {**search, "identity": identity})
         for path in damaged:
             path.unlink(missing_ok=True)
         (out / MANIFEST).unlink()
@@ -233,120 +245,6 @@ def _identity(search: dict[str, Any], tool: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _jobs(inputs: Inputs, out: Path, identity: str, missing: set[int]) -> Iterator[_Job]:
-    stream = iter(inputs.examples)
-    for index in range(-(-inputs.examples.count // SHARD_EXAMPLES)):
-        shard = list(islice(stream, SHARD_EXAMPLES))
-        if index in missing:
-            named = [(example, inputs.context_of(example)) for example in shard]
-            contexts = {name: inputs.contexts.raw(name) for name in dict.fromkeys(name for _, name in named)}
-            yield _Job(index, out / shard_name(index), identity, named, contexts)
-
-
-class _Searcher:
-    """One process's part of the search; keeps the contexts it prepared, within bounds."""
-
-    def __init__(self, task: Task[Any]) -> None:
-        self._task = task
-        self._prepared: OrderedDict[str, Any] = OrderedDict()
-        self._weight = 0
-
-    def __call__(self, job: _Job) -> _Done:
-        start = time.perf_counter()
-        counts = write_shard(job.path, self._sets(job), self._task.codec, job.identity)
-        return _Done(job.index, counts, time.perf_counter() - start)
-
-    def _sets(self, job: _Job) -> Iterator[tuple[str, SolutionSet]]:
-        for example, name in job.examples:
-            yield example.id, self._task.search(example, self._context(name, job.contexts[name]))
-
-    def _context(self, name: str, raw: Any) -> Any:
-        if name in self._prepared:
-            self._prepared.move_to_end(name)
-            return self._prepared[name]
-        context = self._prepared[name] = self._task.prepare(raw)
-        self._weight += self._task.weight(context)
-        while self._weight > KEPT_WEIGHT and len(self._prepared) > 1:
-            self._weight -= self._task.weight(self._prepared.popitem(last=False)[1])
-        return context
-
-
-def _in_process(task: Task[Any], jobs: Iterator[_Job]) -> Generator[_Done, None, None]:
-    yield from map(_Searcher(task), jobs)
-
-
-_searcher: _Searcher
-
-
-def _start_worker(task: Task[Any], parent: int) -> None:
-    global _searcher
-    _searcher = _Searcher(task)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """A worker whose parent was killed has nobody to work for."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _search_job(job: _Job) -> _Done:
-    return _searcher(job)
-
-
-def _in_workers(task: Task[Any], jobs: Iterator[_Job], workers: int) -> Generator[_Done, None, None]:
-    """At most two jobs a worker are under way, so that what waits stays bounded."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core a worker
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start_worker, (task, os.getpid()))
-    running: set[Future[_Done]] = set()
-    try:
-        while True:
-            for job in islice(jobs, 2 * workers - len(running)):
-                with _interrupt_held():
-                    running.add(pool.submit(_search_job, job))
-            if not running:
-                return
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield future.result()
-    except BrokenProcessPool:
-        raise SearchWorkerDied(
-            "A search worker died (killed, or out of memory). Finished shards are kept: run the same command "
-            "again to go on, perhaps with fewer workers."
-        ) from None
-    finally:
-        with _interrupt_held():  # a second Ctrl-C must not leave workers behind
-            for process in list(pool._processes.values()) if running else ():
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _interrupt_held() -> Iterator[None]:
-    """Ctrl-C waits until this is over; a process that is started meanwhile never gets it: it is the parent's.
-
-    Both a mask, which a new process inherits, and a handler: another thread may receive the signal.
-    """
-    held: list[int] = []
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number)) if main else None
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if main:
-            signal.signal(signal.SIGINT, handler)
-    if held:
-        signal.raise_signal(signal.SIGINT)
-
-
-class SearchWorkerDied(Exception):  # noqa: N818
-    """A worker process is gone; what was finished stays."""
-
-
-def _note_time(out: Path, done: _Done) -> None:
+def _note_time(out: Path, done: Done) -> None:
     with explained(out / _TIMINGS, "write"), (out / _TIMINGS).open("a") as stream:
         stream.write(json.dumps({"shard": done.index, "seconds": round(done.seconds, 4)}) + "\n")

@@ -9,6 +9,8 @@ from typing import Any
 from bonafide.errors import BonafideError
 from bonafide.examples import open_examples
 from bonafide.files import described, open_bytes
+from bonafide.search.cluster import Cluster
+from bonafide.search.places import Places
 from bonafide.search.run import Inputs, Progress, run_search
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.sources import TableSource, open_tables
@@ -31,6 +33,8 @@ def search_sql(
     workers: int = 1,
     progress: Progress | None = None,
     started: Callable[[TableSource, int], None] | None = None,
+    cluster: Cluster | None = None,
+    places: Places | None = None,
 ) -> dict[str, Any]:
     """Find every query that returns each example's answer, and store them at ``out``; returns the manifest.
 
@@ -41,7 +45,7 @@ def search_sql(
     if workers < 1:
         raise BonafideError(f"At least one worker is needed; --workers is {workers}.")
     task, inputs = open_sql(examples, out, tables, table, types, context, language, cap, seed, started)
-    return run_search(task, inputs, out, workers, progress)
+    return run_search(task, inputs, out, workers, progress, cluster, places)
 
 
 def open_sql(
