@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bonafide.sealed import read_sealed, write_sealed
+
 BONAFIDE = str(Path(sys.executable).with_name("bonafide"))
 TABLES = [
     {
@@ -100,6 +102,5 @@ def write_data(folder: Path) -> Path:
 
 
 def change_manifest(store: Path, **fields: Any) -> None:
-    """Let a store say something else of itself."""
-    manifest = json.loads((store / "manifest.json").read_text())
-    (store / "manifest.json").write_text(json.dumps(manifest | fields))
+    """Let a store say something else of itself, as one that was written so."""
+    write_sealed(store / "manifest.json", read_sealed(store / "manifest.json") | fields)

@@ -10,8 +10,9 @@ import bonafide
 ROOMS = [
     ["errors"],
     ["files"],
+    ["sealed"],
     ["examples"],
-    ["solutions", "arrays", "ragged", "replay", "rendering", "pretrained", "documents"],
+    ["solutions", "arrays", "attention", "ragged", "replay", "rendering", "pretrained", "documents"],
     ["encoders"],
     ["tasks"],
     ["search", "retrieve"],

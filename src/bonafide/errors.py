@@ -8,9 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST = 2000
+"""Characters of the longest error: what quotes a whole file is read by nobody."""
+
 
 class BonafideError(Exception):
     """What is wrong, where, what was expected, what was found and what to do, in one paragraph."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= LONGEST else f"{message[: LONGEST - 400]} … {message[-390:]}")
+
+
+def shortened(value: object, most: int = 120) -> str:
+    """A value as Python writes it, for an error: of a long one its beginning."""
+    try:
+        text = value[: most + 1] if isinstance(value, str) else value
+        shown = repr(text)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,10 @@ def describe(value: object) -> str:
         list: "a list",
     }
     kind = names.get(type(value), type(value).__name__)
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        return f"{kind} that is nested too deeply"
     return f"{kind} {text if len(text) <= 40 else text[:37] + '…'}"
 
 

@@ -44,6 +44,7 @@ from bonafide.learn.saved import Model, load
 from bonafide.learn.trainer import Watcher, train
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import vouched
 from bonafide.search.text import import_candidates
 from bonafide.tasks.text.candidates import TextSet, reaching
 from bonafide.tasks.text.imported import Question, read_questions
@@ -151,7 +152,8 @@ def select(
     else:
         folder = work or out.with_suffix(".work")
         picks = _trained(path, questions, folder, overrides, watcher, progress)
-    write_jsonl(out, (pick.to_json() for pick in picks))
+    with vouched(out):
+        write_jsonl(out, (pick.to_json() for pick in picks))
     return picks
 
 

@@ -14,6 +14,7 @@ What a row holds beside the example's id and the size of its set is the task's b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -27,7 +28,8 @@ import pyarrow.parquet as pq
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import content_hash, read_json, write_json, write_whole
+from bonafide.files import content_hash, write_whole
+from bonafide.sealed import BLANK, FOOTER_KEY, SealingStream, is_sealed_parquet, read_sealed, write_sealed
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -100,7 +102,8 @@ def write_sets(stream: IO[bytes], sets: Iterable[tuple[str, S]], codec: Codec[S]
     """What a shard holds, to any stream."""
     schema = pa.schema([*_OWN_FIELDS, *codec.fields])
     counts = {"examples": 0, "covered": 0, "capped": 0, "solutions": 0}
-    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+    sealing = SealingStream(stream)
+    with pq.ParquetWriter(sealing, schema, compression="zstd") as writer:
         held: list[tuple[str, S]] = []
         waiting = 0
         for name, solutions in sets:
@@ -118,16 +121,21 @@ def write_sets(stream: IO[bytes], sets: Iterable[tuple[str, S]], codec: Codec[S]
         footer = {
             "bonafide.identity": identity,
             **{f"bonafide.{key}": str(value) for key, value in counts.items()},
+            FOOTER_KEY: BLANK,
         }
         writer.add_key_value_metadata(footer)
+        sealing.hold()
+    sealing.seal()
     return ShardCounts(**counts)
 
 
 def shard_counts(path: Path, identity: str) -> ShardCounts | None:
-    """What the shard at ``path`` holds; None if it is not there, not whole, or of another search."""
+    """What the shard at ``path`` holds; None if it is not there, not whole, damaged, or of another search."""
     if not path.exists():
         return None
     try:
+        if not is_sealed_parquet(path):
+            return None
         footer = pq.read_metadata(path).metadata or {}
         if footer[b"bonafide.identity"].decode() != identity:
             return None
@@ -148,7 +156,7 @@ def write_manifest(folder: Path, search: dict[str, Any], counts: Sequence[ShardC
         for index, each in enumerate(counts)
     ]
     totals = {key: sum(getattr(each, key) for each in counts) for key in ShardCounts.__slots__}
-    write_json(folder / MANIFEST, {**search, "tool": f"bonafide {__version__}", "counts": totals, "shards": shards})
+    write_sealed(folder / MANIFEST, {**search, "tool": f"bonafide {__version__}", "counts": totals, "shards": shards})
 
 
 def damaged_shards(folder: Path) -> list[Path]:
@@ -221,22 +229,29 @@ class SolutionStore(Generic[S]):
                     "gives. Run the same search command again: it searches this shard anew and keeps the others."
                 )
             self._sound.add(shard)
-            self._files = {shard: pq.ParquetFile(path)}  # one open file at a time
+            with _as_solutions(path):
+                self._files = {shard: pq.ParquetFile(path)}  # one open file at a time
         return self._files[shard]
 
     def _read_group(self, shard: int, group: int, names: list[str] | None = None) -> pa.Table:
-        return self._file(shard).read_row_group(group, columns=names)
+        file = self._file(shard)
+        with _as_solutions(self._path(shard)):
+            return file.read_row_group(group, columns=names)
 
     def _decoded(self, table: pa.Table) -> Iterator[tuple[str, S]]:
         own = {field.name for field in _OWN_FIELDS}
         columns = {name: table.column(name) for name in table.column_names}
+        path = self._path(next(iter(self._files), 0))
         for row in range(len(table)):
-            payload = {name: column[row] for name, column in columns.items() if name not in own}
-            size: Decimal = columns["size"][row].as_py()
-            yield (
-                columns["example"][row].as_py(),
-                self.codec.decode(payload, int(size), columns["complete"][row].as_py()),
-            )
+            with _as_solutions(path):
+                payload = {name: column[row] for name, column in columns.items() if name not in own}
+                size: Decimal = columns["size"][row].as_py()
+                name = columns["example"][row].as_py()
+                solutions = self.codec.decode(payload, int(size), columns["complete"][row].as_py())
+            yield name, solutions
+
+    def _path(self, shard: int) -> Path:
+        return self.folder / str(self.manifest["shards"][shard]["file"])
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -248,7 +263,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} is not a finished solution store: it has no {MANIFEST}. If a search was interrupted here, "
             "run the same search command again to finish it."
         )
-    manifest = read_json(folder / MANIFEST)
+    manifest = read_sealed(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
         raise BonafideError(
             f"{folder} was written by {manifest.get('tool', 'an unknown tool')} in store format "
@@ -257,7 +272,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if missing := {"tool", "task", "options", "inputs", "shard_examples", "counts", "shards"} - set(manifest):
         raise BonafideError(f"{folder / MANIFEST} is damaged: it lacks {', '.join(sorted(missing))}. Search again.")
+    if not _is_whole(manifest):
+        raise BonafideError(
+            f"{folder / MANIFEST} is damaged: its counts or its list of shards are wrong. Search again."
+        )
     return manifest
+
+
+def _is_whole(manifest: dict[str, Any]) -> bool:
+    counts, shards = manifest["counts"], manifest["shards"]
+    if not all(isinstance(manifest[key], dict) for key in ("options", "inputs", "counts")):
+        return False
+    if not all(type(counts.get(key)) is int and 0 <= counts[key] < 2**63 for key in ShardCounts.__slots__):
+        return False
+    if not isinstance(shards, list) or not all(isinstance(each, dict) for each in shards):
+        return False
+    named = all(each.get("file") == shard_name(place) for place, each in enumerate(shards))
+    typed = all(isinstance(each.get("sha256"), str) and type(each.get("examples")) is int for each in shards)
+    return named and typed and sum(each["examples"] for each in shards) == counts["examples"]
+
+
+@contextmanager
+def _as_solutions(path: Path) -> Iterator[None]:
+    """A shard that has its hash and cannot be read was never written by a search."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise BonafideError(
+            f"{path} does not hold solutions ({reason}), though {MANIFEST} vouches for it. Search again, into another "
+            "folder."
+        ) from None
 
 
 def _is_sound(folder: Path, listed: dict[str, Any]) -> bool:

@@ -20,14 +20,14 @@ TaskFile = Annotated[
 
 def load_run(run: Path, task: Path | None) -> Model:
     """The model of a run; the file of its task is imported first, and only because the user names it."""
-    from bonafide.files import read_json
     from bonafide.learn.learnable import import_task
     from bonafide.learn.saved import load
+    from bonafide.sealed import read_sealed
 
     about = next((path for path in (run / "model" / "model.json", run / "model.json") if path.is_file()), None)
     if about is None:
         return load(run)  # which says that there is no model
-    name = str(read_json(about).get("recipe", {}).get("data", {}).get("task", "sql"))
+    name = str(read_sealed(about).get("recipe", {}).get("data", {}).get("task", "sql"))
     module, colon, _ = name.partition(":")
     if colon and task is None:
         raise BonafideError(f"{run} was trained with a task of your own, {name}: give its file with --task FILE.")

@@ -14,6 +14,7 @@ from typing import Any
 
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import Example, write_jsonl
+from bonafide.sealed import vouched
 from bonafide.tasks.discrete.evidence import operands
 from bonafide.tasks.discrete.execution import execute
 from bonafide.tasks.discrete.language import Language
@@ -88,7 +89,8 @@ def write_predictions(
     language: Language,
 ) -> None:
     """Write ``predictions.jsonl``, whole or not at all: one prediction a line, with its evidence."""
-    write_jsonl(path, (_line(each, reading_of(each.example), language) for each in predictions))
+    with vouched(path):
+        write_jsonl(path, (_line(each, reading_of(each.example), language) for each in predictions))
 
 
 def described(program: Program, reading: Reading, language: Language) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from it and the table. Where nothing was predicted these and ``log_probability``
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from typing import Any
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.evaluate.sql import SqlPrediction
 from bonafide.examples import describe, read_objects, write_jsonl
+from bonafide.sealed import vouched
 from bonafide.tasks.sql.query import Query, bound, execute, parse_query, written_order
-from bonafide.tasks.sql.tables import Table
+from bonafide.tasks.sql.tables import Table, Value
 
+_LARGEST = sys.float_info.max
 TableOfId = Callable[[str], Table]
 """The table that the example of this id asks about; KeyError where there is no such example."""
 
@@ -46,7 +49,7 @@ def prediction_to_json(prediction: SqlPrediction, table: Table) -> dict[str, Any
         "sql": sql,
         "parameters": parameters,
         "query": None if query is None else query_to_json(query),
-        "answer": None if query is None else execute(query, table),
+        "answer": None if query is None else _shown(execute(query, table)),
         "log_probability": _finite(prediction.log_probability),
         "alternatives": [
             {"query": query_to_json(other), "log_probability": _finite(log_probability)}
@@ -60,7 +63,8 @@ def prediction_to_json(prediction: SqlPrediction, table: Table) -> dict[str, Any
 
 def write_predictions(path: Path, predictions: Iterable[SqlPrediction], table_of: TableOfId) -> None:
     """Write predictions, whole or not at all."""
-    write_jsonl(path, (prediction_to_json(each, table_of(each.example)) for each in predictions))
+    with vouched(path):
+        write_jsonl(path, (prediction_to_json(each, table_of(each.example)) for each in predictions))
 
 
 def read_predictions(path: Path, table_of: TableOfId) -> list[SqlPrediction]:
@@ -127,9 +131,16 @@ def _read_query(solution: object, table: Table, field: str) -> Query | None:
 def _read_number(value: object, field: str) -> float:
     if value is None:
         return -math.inf
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) <= _LARGEST:  # NaN too
         raise _WrongFieldError(field, "a log-probability, or null", describe(value))
     return float(value)
+
+
+def _shown(answer: list[Value] | None) -> list[Value] | None:
+    """An answer as JSON has it, which knows no infinite number: the sum of texts such as 1e400 is one."""
+    if answer is None:
+        return None
+    return [str(each) if isinstance(each, float) and not math.isfinite(each) else each for each in answer]
 
 
 def _finite(log_probability: float) -> float | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from bonafide.errors import BonafideError
 from bonafide.files import open_bytes, parse_json
+from bonafide.sealed import check_lines
 
 _NAMES = ("selected", "solver", "reconstructor")
 Kept = tuple[float, int, int, int]
@@ -57,6 +58,7 @@ def last_choices(
     path: Path, sizes: Sequence[tuple[str, int]], kept: Kept
 ) -> Iterator[tuple[int, int | None, int | None, int | None]]:
     """(example, what trained the solver, θ's best, φ's best) by their places in the store; None where there is none."""
+    check_lines(path)
     last = _last_line(path)
     if last is None:
         return
@@ -77,6 +79,7 @@ def gold_chosen(
 
     ``gold``: by example, the places of gold in its set. Counted are examples of which training kept gold.
     """
+    check_lines(path)
     places = Places(sizes, kept)
     right: list[tuple[int, set[int]]] = []  # where an example stands in the file, and which of its choices are gold
     for at, place in enumerate(places.used):

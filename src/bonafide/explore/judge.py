@@ -7,6 +7,7 @@ pair is shown.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from bonafide.examples import example_to_json, write_jsonl
 from bonafide.explore.workspace import Workspace
 from bonafide.files import explained
 from bonafide.report.sheets import CHOICES, Judgements, Pair, Said, counted, read_said, read_sheet
+from bonafide.sealed import vouch_for, vouched
 
 _PAIRS = 200
 
@@ -77,10 +79,12 @@ class Sheet:
                 size = os.fstat(handle).st_size
                 if size and os.pread(handle, 1, size - 1) != b"\n":
                     line = b"\n" + line  # a judgement that was cut short by a crash stays a line of its own
-                os.write(handle, line)
+                if os.write(handle, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # cut short: it is not acknowledged
                 os.fsync(handle)
             finally:
                 os.close(handle)
+            vouch_for(self.judged, line.lstrip())
             self._said.setdefault(pair.id, {})[self.judge] = choice
 
     def accuracies(self) -> list[Share]:
@@ -124,7 +128,8 @@ def make_sheet(workspace: Workspace, path: Path, seed: int = 0) -> int:
             }
         )
     if lines:
-        write_jsonl(path, lines)
+        with vouched(path):
+            write_jsonl(path, lines)
     return len(lines)
 
 

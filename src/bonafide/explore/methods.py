@@ -22,7 +22,8 @@ from bonafide.errors import BonafideError
 from bonafide.explore.charts import Chart, compared_curves
 from bonafide.explore.chosen import gold_chosen
 from bonafide.explore.workspace import Workspace, kept_by, logged, recipe_of, store_of
-from bonafide.files import parse_json, read_json
+from bonafide.files import parse_json
+from bonafide.sealed import read_sealed
 from bonafide.solutions import read_manifest
 
 LOG = logging.getLogger("bonafide.web")
@@ -215,7 +216,7 @@ def _method(run: Path) -> Method:
     if recipe is None:
         raise BonafideError(f"{run} is a solution store, not a run: expected folders that bonafide train wrote.")
     manifest = read_manifest(store_of(run, recipe))
-    result = read_json(run / "result.json") if (run / "result.json").exists() else {}
+    result = read_sealed(run / "result.json") if (run / "result.json").exists() else {}
     dev = result.get("best", {}).get("dev_execution")
     name = str(recipe["objective"]["method"])
     return Method(run, name, recipe, manifest, logged(run), dev if isinstance(dev, float) else None)

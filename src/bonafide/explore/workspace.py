@@ -18,7 +18,8 @@ from bonafide.examples import AcceptedAnswer, DateAnswer, Example
 from bonafide.explore.chosen import Kept
 from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
 from bonafide.explore.views import View, view_of
-from bonafide.files import content_hash, open_seekable, parse_json, read_json
+from bonafide.files import content_hash, open_seekable, parse_json
+from bonafide.sealed import read_log, read_sealed
 from bonafide.solutions import MANIFEST, read_manifest
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.sources import TableSource, source_of_store
@@ -197,9 +198,7 @@ class Workspace:
 def logged(run: Path) -> list[dict[str, Any]]:
     """What a run logged; lines that were cut short are left out."""
     path = run / "metrics.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    values = (parse_json(line) for line in lines if line.endswith(b"\n"))
-    return [each for each in values if isinstance(each, dict)]
+    return read_log(path) if path.exists() else []
 
 
 def kept_by(recipe: dict[str, Any] | None, manifest: dict[str, Any]) -> Kept:
@@ -254,7 +253,7 @@ def recipe_of(folder: Path) -> dict[str, Any] | None:
         return None
     if not (folder / "recipe.json").exists():
         raise BonafideError(f"{folder} is no run and no solution store: it has neither recipe.json nor {MANIFEST}.")
-    return read_json(folder / "recipe.json")
+    return read_sealed(folder / "recipe.json")
 
 
 def store_of(folder: Path, recipe: dict[str, Any] | None) -> Path:

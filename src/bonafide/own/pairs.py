@@ -7,6 +7,7 @@ cannot be read is reported, all of it at once.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def _problems(line: int, data: Any, source: TableSource) -> Iterator[Problem]:
     for value in _listed(data):
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             yield Problem(line, label, "answer", "a text, a number, or a list of them", describe(value))
-        elif isinstance(value, float) and value - value != 0:
+        elif not isinstance(value, str) and not abs(value) <= sys.float_info.max:  # NaN too
             yield Problem(line, label, "answer", "a finite number", describe(value))
     if _listed(data) == [] and ("answer" in data) != ("answers" in data):
         yield Problem(line, label, "answer", "at least one value", "an empty list")

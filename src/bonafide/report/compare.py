@@ -24,7 +24,6 @@ import numpy.typing as npt
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
-from bonafide.files import read_json
 from bonafide.learn.learnable import learnable
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
 from bonafide.report.runs import evaluate_run, load_for_evaluation
@@ -41,6 +40,7 @@ from bonafide.report.statistics import (
     permutation_p,
     wilson,
 )
+from bonafide.sealed import read_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql
@@ -201,7 +201,7 @@ def _contrast(first: Method, second: Method, figure: str) -> Contrast:
 def _recipe(run: Path) -> dict[str, Any]:
     if not (run / "recipe.json").exists():
         raise BonafideError(f"{run} holds no run: there is no recipe.json. Name folders that bonafide train wrote.")
-    return {key: value for key, value in read_json(run / "recipe.json").items() if key != "tool"}
+    return {key: value for key, value in read_sealed(run / "recipe.json").items() if key != "tool"}
 
 
 def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]]:
@@ -260,7 +260,7 @@ def _evaluate(run: Path, examples: Path, table: Sequence[Path], progress: Progre
 
 def _searched_sizes(asked: Asked, examples: Path, run: Path, table: Sequence[Path]) -> dict[str, float]:
     """Sizes in the language of the run's model; the sets themselves are not kept."""
-    model = read_json(run / "model" / "model.json")
+    model = read_sealed(run / "model" / "model.json")
     with TemporaryDirectory() as folder:
         store = Path(folder) / "solutions"
         if asked.task == "sql":

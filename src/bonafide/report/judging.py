@@ -18,6 +18,7 @@ from bonafide.examples import answer_to_json, write_jsonl
 from bonafide.report.compare import Comparison
 from bonafide.report.predicted import Predicted, shown_answer
 from bonafide.report.sheets import JudgedSolution, Judgements, Pair, Verdict, read_judgements
+from bonafide.sealed import vouched
 
 PAIRS = 50
 
@@ -65,7 +66,8 @@ def sheet(comparison: Comparison, seed: int = 0, most: int = PAIRS) -> list[Pair
 
 def write_sheet(path: Path, pairs: Iterable[Pair]) -> None:
     """Write a sheet, whole or not at all."""
-    write_jsonl(path, map(asdict, pairs))
+    with vouched(path):
+        write_jsonl(path, map(asdict, pairs))
 
 
 def _answer(predicted: Predicted, comparison: Comparison) -> str:

@@ -5,7 +5,6 @@ Figures are of the runs themselves; gold is used here alone, after training.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -23,6 +22,7 @@ from bonafide.reconstruct.layout import tokenise
 from bonafide.rendering import RenderedSet
 from bonafide.report.charts import line_chart
 from bonafide.report.page import STYLE
+from bonafide.sealed import read_log
 
 GOLD = "gold"
 _MORE_STYLE = """
@@ -215,5 +215,4 @@ def _mix(run: Path, names: Sequence[str]) -> dict[str, list[tuple[float, float]]
 
 
 def _evaluations(run: Path) -> list[dict[str, Any]]:
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return [entry for entry in map(json.loads, lines) if "evaluation" in entry]
+    return [entry for entry in read_log(run / "metrics.jsonl") if "evaluation" in entry]

@@ -18,11 +18,12 @@ from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.evaluate.predictions import read_predictions
 from bonafide.evaluate.sql import judge
 from bonafide.examples import DateAnswer, Example, Gold, describe, open_examples, read_objects
-from bonafide.files import content_hash, read_json
+from bonafide.files import content_hash
 from bonafide.learn.discrete import gold_program, passages_of
 from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.text import TextAnswer, TextLearning, gold_texts
 from bonafide.report.inspect import bound_sql
+from bonafide.sealed import check_lines, read_sealed
 from bonafide.search.sql import tables_beside
 from bonafide.search.text import example_check as text_check
 from bonafide.solutions import read_manifest
@@ -99,7 +100,7 @@ def asked_beside(task: str, examples: Path, run: Path, table: Sequence[Path] = (
     documents = open_documents(None, examples)
     listed = _by_id(examples, documents.check)
     if task == "discrete":
-        options = {"language": read_json(run / "model" / "model.json")["solver"]["spec"]["language"]}
+        options = {"language": read_sealed(run / "model" / "model.json")["solver"]["spec"]["language"]}
         return Asked(task, listed, passages_of(documents), options)
     _check_task(task)
     return Asked(task, listed, documents.document_of, {})
@@ -127,6 +128,7 @@ def asked_of_store(store: Path, examples: Path | None = None) -> Asked:
 
 def read_predicted(path: Path, asked: Asked, gold: Mapping[str, Gold] | None = None) -> dict[str, Predicted]:
     """The predictions of a file by example, judged, or every problem of the file."""
+    check_lines(path)
     known = gold or {}
     if asked.task == "sql":
         made = [_sql(each, asked, known) for each in read_predictions(path, partial(_table, asked))]

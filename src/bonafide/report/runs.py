@@ -5,7 +5,6 @@ Gold comes in here, after training, and nowhere before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,12 @@ from bonafide.evaluate.predictions import write_predictions
 from bonafide.evaluate.selection import Selection, rank_of_gold, selection
 from bonafide.evaluate.sql import Outcome, SqlPrediction, judge_all, total
 from bonafide.examples import Example, Gold, open_examples, read_gold
-from bonafide.files import read_json
 from bonafide.learn.data import load_training_data, thinned
 from bonafide.learn.learnable import learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import read_log, read_sealed
 from bonafide.search.sql import tables_beside
 from bonafide.tasks.sql.query import Query, parse_query
 from bonafide.tasks.sql.queryset import QuerySet
@@ -103,7 +102,7 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
 
     ``selected``: what trained the solver. ``solver`` and ``reconstructor``: the best of the set under θ and φ.
     """
-    saved = {key: value for key, value in read_json(run / "recipe.json").items() if key != "tool"}
+    saved = {key: value for key, value in read_sealed(run / "recipe.json").items() if key != "tool"}
     if not saved["data"]["solutions"]:
         saved["data"]["solutions"] = str(run / "solutions")
     recipe = recipe_from(saved, str(run))
@@ -114,8 +113,7 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
         task.place_of_gold(known[item.example.id], item, recipe) if item.example.id in known else None for item in items
     ]
     table = []
-    for line in (run / "selections.jsonl").read_text().splitlines():
-        entry = json.loads(line)
+    for entry in read_log(run / "selections.jsonl"):
         row: dict[str, float] = {"epoch": entry["epoch"]}
         for name in ("selected", "solver", "reconstructor"):
             pairs = [

@@ -20,6 +20,7 @@ from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import vouched
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.metrics import Prediction, right_mention, score
 from bonafide.tasks.reading.search import DocumentIndex, search
@@ -95,7 +96,9 @@ def evaluate_reading(
             for name, each in chosen.items()
             if each
         }
-    write_jsonl(out or run / "predictions.jsonl", lines)
+    path = out or run / "predictions.jsonl"
+    with vouched(path):
+        write_jsonl(path, lines)
     return ReadingEvaluation(figures, answers)
 
 

@@ -20,6 +20,7 @@ from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.learn.text import TextAnswer, gold_texts
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import vouched
 from bonafide.search.text import example_check
 from bonafide.tasks.text.candidates import FILE_NAME, CandidateFile, TextSet, candidates_beside, reaching
 from bonafide.tasks.text.words import normalised
@@ -74,7 +75,9 @@ def evaluate_text(
         figures["logical_form"] = Accuracy(sum(said), len(judged)).to_json()
         if any((examples.parent / f"{FILE_NAME}{suffix}").exists() for suffix in ("", ".gz", ".xz")):
             figures["selection"] = _selection(model, judged, known, CandidateFile(candidates_beside(examples)))
-    write_jsonl(out or run / "predictions.jsonl", (_line(each, answers[each.id]) for each in listed))
+    path = out or run / "predictions.jsonl"
+    with vouched(path):
+        write_jsonl(path, (_line(each, answers[each.id]) for each in listed))
     return TextEvaluation(figures, answers)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import describe, read_objects
 from bonafide.files import open_bytes
+from bonafide.sealed import check_lines
 
 if TYPE_CHECKING:
     from bonafide.report.statistics import Interval
@@ -124,6 +125,7 @@ def read_judgements(judged: Path, sheet: Path | None = None) -> Judgements:
 
 def read_sheet(path: Path) -> list[Pair]:
     """The pairs of a sheet, or every problem of the file."""
+    check_lines(path)
     pairs: list[Pair] = []
     problems: list[Problem] = []
     seen: set[str] = set()
@@ -152,6 +154,7 @@ def read_sheet(path: Path) -> list[Pair]:
 
 def read_said(path: Path, known: Collection[str], sheet: str) -> Said:
     """What was said of the pairs ``known``, which are those of the file ``sheet``, or every problem of the file."""
+    check_lines(path)
     said: Said = {}
     problems: list[Problem] = []
     cut = _cut_lines(path)

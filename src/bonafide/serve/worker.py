@@ -98,6 +98,8 @@ _MEMORY = "This took more memory than it may have, and was stopped. Bring a smal
 def _work(pipe: Connection, memory: int) -> None:
     """Do what is asked until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]  # as `ulimit -v` sets it, which cannot be raised
+    memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     pipe.send("ready")
     while True:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect
+
 from bonafide.web.answers import RefusedError, error_response, refusal
 
 if TYPE_CHECKING:
@@ -141,6 +143,8 @@ class _Passage:
             await app(self._scope, self._receiving, self._sending)
         except RefusedError as error:
             self._refused = self._refused or error
+        except ClientDisconnect:
+            pass  # who asked is gone: there is nobody to answer, and no fault of ours
         except Exception as error:
             if self._refused is None:
                 log("failure", path=self._scope["path"][:200], error="".join(traceback.format_exception(error)))

@@ -8,6 +8,7 @@ keep the others from being used.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from bonafide.examples import AcceptedAnswer, DateAnswer, Example, example_to_js
 from bonafide.files import read_json
 from bonafide.tasks.discrete.numbers import plain_number
 
+_LARGEST = sys.float_info.max
 _DATE_PARTS = ("day", "month", "year")
 
 
@@ -117,7 +119,7 @@ def read_answer(answer: Any) -> AcceptedAnswer:
     if not isinstance(answer, dict):
         return None
     number, spans, date = answer.get("number"), answer.get("spans"), answer.get("date")
-    if isinstance(number, (int, float)) and not isinstance(number, bool):
+    if isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) <= _LARGEST:  # no NaN
         return number
     if isinstance(number, str) and number.strip():
         return _number(number.strip())

@@ -23,7 +23,7 @@ from bonafide.tasks.discrete.options import DATE_KINDS, FIRST_DATE, Integers, Op
 from bonafide.tasks.discrete.passage import Reading
 from bonafide.tasks.discrete.prefixes import Prefixes
 from bonafide.tasks.discrete.program import ActionKind
-from bonafide.tasks.discrete.windows import Windows
+from bonafide.tasks.discrete.windows import Cut, Windows
 
 NUMBER, DATE_FIRST, DATE_LAST, START, END = range(5)
 """What a piece of text can be for an option that points at it."""
@@ -67,6 +67,20 @@ class Features:
     def unreachable(self) -> int:
         """How many solutions the solver cannot produce."""
         return int((~self.prefixes.reachable).sum())
+
+    @property
+    def shortened(self) -> bool:
+        """Whether something of it was cut."""
+        return self.windows.cut != Cut()
+
+    def written(self) -> Integers:
+        """(solutions,): options of each program."""
+        lengths: Integers = (self.prefixes.paths >= 0).sum(axis=1)
+        return lengths
+
+    def only(self, first: int, stop: int) -> Features:
+        """The same with the programs from ``first`` to before ``stop`` alone."""
+        return replace(self, prefixes=self.prefixes.only(first, stop))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.tasks.discrete.checking import check
 from bonafide.tasks.discrete.execution import number_text
 from bonafide.tasks.discrete.language import Language
@@ -73,7 +73,9 @@ def parse_program(text: str, reading: Reading, language: Language) -> Program:
     head = _HEAD.match(text)
     if head is None or head.group(1).upper() not in Operator.__members__:
         names = ", ".join(operator.name.lower() for operator in Operator)
-        raise BonafideError(f"A program begins with an operator and an opening bracket, one of {names}: {text!r}.")
+        raise BonafideError(
+            f"A program begins with an operator and an opening bracket, one of {names}: {shortened(text)}."
+        )
     arguments: list[Argument] = []
     sign, at = "," if _SIGN.match(text, head.end()) is None else ")", head.end()
     while sign == ",":
@@ -85,11 +87,11 @@ def parse_program(text: str, reading: Reading, language: Language) -> Program:
             sign, at = _read_sign(text, at)
         arguments.append(argument)
         if sign == ":":
-            raise BonafideError(f"A pair has one key and one value: {text!r}.")
+            raise BonafideError(f"A pair has one key and one value: {shortened(text)}.")
     if not arguments:
         at += 1
     if text[at:].strip():
-        raise BonafideError(f"Nothing may follow the closing bracket; found {text[at:].strip()!r}.")
+        raise BonafideError(f"Nothing may follow the closing bracket; found {shortened(text[at:].strip())}.")
     program = canonical(Program(Operator[head.group(1).upper()], tuple(arguments)))
     check(program, reading, language)
     return program
@@ -165,7 +167,9 @@ def _read_argument(text: str, at: int, reading: Reading, language: Language) -> 
     except IndexError:
         raise BonafideError(f"{found.group().strip()} does not exist in this reading.") from None
     if quoted != really:
-        raise BonafideError(f"{found.group().strip()} is {really!r} in this reading; the program says {quoted!r}.")
+        raise BonafideError(
+            f"{found.group().strip()} is {shortened(really)} in this reading; the program says {shortened(quoted)}."
+        )
     return argument, at
 
 
@@ -178,5 +182,5 @@ def _read_sign(text: str, at: int) -> tuple[str, int]:
 
 def _pair(key: Argument, value: Argument, text: str) -> Pair:
     if not isinstance(key, (PassageSpan, QuestionSpan)) or not isinstance(value, (Number, Date)):
-        raise BonafideError(f"A pair is a span and a number or date of the passage: {text!r}.")
+        raise BonafideError(f"A pair is a span and a number or date of the passage: {shortened(text)}.")
     return Pair(key, value)

@@ -29,6 +29,23 @@ class Prefixes:
     paths: Integers  # (solutions, most actions): edges; −1 after the end, and for all of a program without a path
     reachable: Booleans  # (solutions,)
 
+    def only(self, first: int, stop: int) -> Prefixes:
+        """The tree of the solutions from ``first`` to before ``stop``: their edges, and the nodes that these leave."""
+        paths, reachable = self.paths[first:stop], self.reachable[first:stop]
+        edges = np.unique(paths[paths >= 0])
+        nodes = np.union1d(self.edge_node[edges], [0])  # the root, for a part without any program
+        parent = self.parent[nodes]
+        return Prefixes(
+            np.where(parent >= 0, np.searchsorted(nodes, parent), -1),
+            self.option[nodes],
+            self.depth[nodes],
+            self.allowed[nodes],
+            np.searchsorted(nodes, self.edge_node[edges]),
+            self.edge_option[edges],
+            np.where(paths >= 0, np.searchsorted(edges, paths), -1),
+            reachable,
+        )
+
 
 def make_prefixes(programs: ProgramSet, options: Options) -> Prefixes:
     """The tree of a solution set."""

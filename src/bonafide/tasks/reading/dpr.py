@@ -18,7 +18,7 @@ from bonafide.tasks.reading.imported import (
     WrongFieldError,
     grouped,
     objects_field,
-    text_field,
+    question_field,
     texts_field,
     write_data,
 )
@@ -35,7 +35,7 @@ def import_dpr(path: Path, out: Path, top: int = 50, group: int = 1) -> Imported
         try:
             if not isinstance(name, str) or not name:
                 raise WrongFieldError("id", "a text that is not empty", name)
-            example = Example(name, text_field(data, "question"), name, texts_field(data, "answers"))
+            example = Example(name, question_field(data, "question"), name, texts_field(data, "answers"))
             passages = [_passage(each) for each in objects_field(data, "ctxs")[:top]]
             if not passages:
                 raise WrongFieldError("ctxs", "at least one passage", [])

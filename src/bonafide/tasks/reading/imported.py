@@ -114,6 +114,14 @@ def text_field(data: dict[str, Any], field: str) -> str:
     return value
 
 
+def question_field(data: dict[str, Any], field: str) -> str:
+    """A question as examples may have it."""
+    value = text_field(data, field)
+    if "\0" in value:
+        raise WrongFieldError(field, "a text without NUL characters", value)
+    return value
+
+
 def texts_field(data: dict[str, Any], field: str) -> tuple[str, ...]:
     """A list of texts."""
     values = data.get(field)

@@ -7,13 +7,22 @@ paragraph, in decreasing score; ``group`` says how many to a paragraph instead.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from bonafide.documents import Document
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Example
-from bonafide.tasks.reading.imported import Imported, Lines, WrongFieldError, grouped, text_field, write_data
+from bonafide.tasks.reading.imported import (
+    Imported,
+    Lines,
+    WrongFieldError,
+    grouped,
+    question_field,
+    text_field,
+    write_data,
+)
 
 
 def import_quasar(questions: Path, contexts: Path, out: Path, group: int = 0) -> Imported:
@@ -23,7 +32,7 @@ def import_quasar(questions: Path, contexts: Path, out: Path, group: int = 0) ->
     for line, data in asked:
         try:
             name = text_field(data, "uid")
-            example = Example(name, text_field(data, "question"), name, (text_field(data, "answer"),))
+            example = Example(name, question_field(data, "question"), name, (text_field(data, "answer"),))
         except WrongFieldError as wrong:
             asked.add(line, str(data.get("uid", "")), wrong)
             continue
@@ -46,7 +55,7 @@ def import_quasar(questions: Path, contexts: Path, out: Path, group: int = 0) ->
     if missing := [name for name in examples if name not in documents]:
         raise BonafideError(
             f"{contexts} lacks the contexts of {len(missing):,} questions of {questions}, the first of them "
-            f"{missing[0]!r}. Give the two files of the same split."
+            f"{shortened(missing[0])}. Give the two files of the same split."
         )
     write_data(out, list(examples.values()), (documents[name] for name in examples))
     return Imported(len(examples), len(documents))
@@ -60,8 +69,8 @@ def _sentences(data: dict[str, Any]) -> list[str]:
     pairs: list[tuple[float, str]] = []
     for pair in contexts:
         match pair:
-            case [int() | float() as score, str() as text]:
+            case [int() | float() as score, str() as text] if abs(score) <= sys.float_info.max:  # so no NaN
                 pairs.append((float(score), text))
             case _:
-                raise WrongFieldError("contexts", "pairs of score and text", pair)
+                raise WrongFieldError("contexts", "pairs of score and text, the score finite", pair)
     return [text for _, text in sorted(pairs, key=lambda pair: -pair[0])]

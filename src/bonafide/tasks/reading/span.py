@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bonafide.documents import Document
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.examples import describe
 
 
@@ -115,7 +115,7 @@ def parse_gold(solution: dict[str, Any], document: Document) -> GoldSpans:
             or not document.paragraphs[paragraph].startswith(text, max(start, 0))
             or start < 0
         ):
-            raise _wrong(document, "start", f"where {text!r} begins in paragraph {paragraph}, or null", start)
+            raise _wrong(document, "start", f"where {shortened(text)} begins in paragraph {paragraph}, or null", start)
         mentions.append(Mention(paragraph, start, start + len(text)))
     known = len(mentions) == len(spans)
     return GoldSpans(paragraph, tuple(mentions) if known else ())

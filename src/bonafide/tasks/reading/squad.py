@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bonafide.documents import Document, DocumentFile
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Example, Gold
 from bonafide.files import read_json
 from bonafide.tasks.reading.imported import (
@@ -20,6 +20,7 @@ from bonafide.tasks.reading.imported import (
     Lines,
     WrongFieldError,
     objects_field,
+    question_field,
     text_field,
     texts_field,
     write_data,
@@ -39,7 +40,7 @@ def import_squad(path: Path, out: Path, level: Level = "article") -> Imported:
     for where, title, number, paragraphs, questions in _paragraphs(path):
         name = title if level == "article" else f"{title}/{number}"
         if number == 0 and name in documents:
-            raise BonafideError(f"{path}, {where}: expected a title used once, found {title!r} again.")
+            raise BonafideError(f"{path}, {where}: expected a title used once, found {shortened(title)} again.")
         if level == "article":
             documents.setdefault(name, Document(name, title, paragraphs))
         else:
@@ -56,7 +57,8 @@ def import_squad(path: Path, out: Path, level: Level = "article") -> Imported:
                 left_out += 1
                 continue
             if read[0].id in ids:
-                raise BonafideError(f"{path}, {where}.qas[{place}].id: {read[0].id!r} is used twice. Nothing was done.")
+                used = shortened(read[0].id)
+                raise BonafideError(f"{path}, {where}.qas[{place}].id: {used} is used twice. Nothing was done.")
             ids.add(read[0].id)
             examples.append(read[0])
             gold.append(read[1])
@@ -77,7 +79,7 @@ def import_squad_article(questions: Path, documents: Path, out: Path, gold: Path
             document = data.get("document")
             if not isinstance(document, str) or document not in source:
                 raise WrongFieldError("document", f"the id of a document in {documents.name}", document)
-            example = Example(name, text_field(data, "question"), document, texts_field(data, "answers"))
+            example = Example(name, question_field(data, "question"), document, texts_field(data, "answers"))
         except WrongFieldError as wrong:
             lines.add(line, str(data.get("id", "")), wrong)
             continue
@@ -136,13 +138,13 @@ def _paragraphs(path: Path) -> Iterator[tuple[str, str, int, tuple[str, ...], li
 
 def _question(data: dict[str, Any], document: str, text: str, paragraph: int) -> tuple[Example, Gold] | None:
     """The example and its gold; None for a question without an answer."""
-    name, question = text_field(data, "id"), text_field(data, "question")
+    name, question = text_field(data, "id"), question_field(data, "question")
     answers: dict[str, None] = {}
     spans: dict[tuple[str, int], None] = {}
     for answer in objects_field(data, "answers"):
         said, start = text_field(answer, "text"), answer.get("answer_start")
         if not isinstance(start, int) or start < 0 or not text.startswith(said, start):
-            raise WrongFieldError("answers.answer_start", f"where {said!r} begins in the paragraph", start)
+            raise WrongFieldError("answers.answer_start", f"where {shortened(said)} begins in the paragraph", start)
         answers[said] = None
         spans[said, start] = None
     if not answers:

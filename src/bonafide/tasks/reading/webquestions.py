@@ -12,7 +12,15 @@ from typing import Any
 
 from bonafide.examples import Example
 from bonafide.files import bare_name
-from bonafide.tasks.reading.imported import Imported, Lines, WrongFieldError, text_field, texts_field, write_data
+from bonafide.tasks.reading.imported import (
+    Imported,
+    Lines,
+    WrongFieldError,
+    question_field,
+    text_field,
+    texts_field,
+    write_data,
+)
 
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
 
@@ -27,9 +35,9 @@ def import_webquestions(path: Path, out: Path) -> Imported:
             if not isinstance(name, str) or not name:
                 raise WrongFieldError("id", "a text that is not empty", name)
             if "utterance" in data:
-                example = Example(name, text_field(data, "utterance"), None, _listed(data))
+                example = Example(name, question_field(data, "utterance"), None, _listed(data))
             else:
-                example = Example(name, text_field(data, "question"), None, texts_field(data, "answers"))
+                example = Example(name, question_field(data, "question"), None, texts_field(data, "answers"))
         except WrongFieldError as wrong:
             lines.add(line, str(name), wrong)
             continue

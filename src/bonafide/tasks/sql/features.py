@@ -93,6 +93,11 @@ class Features:
         return int((~self.reachable).sum())
 
     @property
+    def shortened(self) -> bool:
+        """Whether something of it was cut."""
+        return self.cut != Cut()
+
+    @property
     def columns(self) -> int:
         """How many columns the table has, those that were cut included."""
         return len(self.headers)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Answer
 from bonafide.tasks.sql.tables import Mask, Table, Value, engine_value, same_number
 
@@ -121,7 +122,8 @@ def parse_query(solution: dict[str, Any], table: Table) -> Query:
 
     def fail(expected: str, found: object) -> BonafideError:
         return BonafideError(
-            f"Cannot read the query {solution!r} on table {table.id!r}: expected {expected}, found {found!r}."
+            f"Cannot read the query {shortened(solution, 300)} on table {table.id!r}: expected {expected}, found "
+            f"{shortened(found)}."
         )
 
     def column(index: object) -> int:
@@ -143,10 +145,13 @@ def parse_query(solution: dict[str, Any], table: Table) -> Query:
             raise fail("an operator from 0 to 2", operator)
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise fail("a value that is text or a number", value)
+        if not isinstance(value, str) and not -_LARGEST <= value <= _LARGEST:  # NaN fails this too
+            raise fail("a number that is finite", value)
         conditions.add(Condition(column(index), Operator(operator), bound_value(value, table, column(index))))
     return Query(column(select), Aggregate(aggregate), frozenset(conditions))
 
 
+_LARGEST = sys.float_info.max
 NUMBER = re.compile(r"(?:(?<![\w.])[-+−])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)")
 """A number in running text; a sign counts where no word or dot stands before it."""
 
@@ -170,8 +175,12 @@ def bound_value(value: str | int | float, table: Table, column: int) -> str | fl
 
 
 def read_digits(text: str) -> float:
-    """A number written in digits with commas as group separators, and perhaps a sign."""
-    return float(text.replace(",", "").replace("−", "-")) + 0.0
+    """A number written in digits with commas as group separators, and perhaps a sign; at most the largest float."""
+    number = float(text.replace(",", "").replace("−", "-")) + 0.0
+    return number if math.isfinite(number) else math.copysign(_LARGEST, number)
+
+
+_WHOLE = re.compile(r"\s*([+-]?)0*([0-9]*)(?<=[0-9])\s*", re.ASCII)
 
 
 def selected_rows(query: Query, table: Table) -> Mask:
@@ -209,12 +218,15 @@ def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp
     ):
         return None
     total = _total(column.summands[rows])
+    if math.isnan(total):
+        return [None]
     return [total if aggregate is Aggregate.SUM else total / len(present)]
 
 
 def _total(summands: npt.NDArray[np.float64]) -> float:
-    """The sum to well within the tolerance: exact where the summands cancel out."""
-    total = float(summands.sum())
+    """The sum to well within the tolerance: exact where the summands cancel out; NaN of both infinities."""
+    with np.errstate(invalid="ignore"):
+        total = float(summands.sum())
     if not math.isfinite(total) or abs(total) > 1e-3 * float(np.abs(summands).sum()):
         return total
     return math.fsum(summands.tolist())
@@ -234,16 +246,22 @@ def _same_value(left: Answer, right: Answer) -> bool:
 
 
 def _overflows(cells: Iterable[str | float]) -> bool:
-    """SQLite adds texts that read as whole numbers in 64 bits, and raises an error where that is too narrow."""
-    total, overflowed = 0, False
+    """SQLite adds texts that read as whole numbers in 64 bits, and raises an error where that is too narrow.
+
+    From the first cell on that reads as anything else, or is itself too wide, it adds real numbers.
+    """
+    total = 0
     for cell in cells:
-        if not isinstance(cell, str) or not re.fullmatch(r"\s*[+-]?[0-9]+\s*", cell, re.ASCII):
+        found = _WHOLE.fullmatch(cell) if isinstance(cell, str) else None
+        if found is None or len(found[2]) > 19:
             return False
-        if not -(2**63) <= (number := int(cell)) < 2**63:
-            return False  # too wide for an integer: SQLite reads it as a real number
+        number = int(found[1] + (found[2] or "0"))
+        if not -(2**63) <= number < 2**63:
+            return False
         total += number
-        overflowed |= not -(2**63) <= total < 2**63
-    return overflowed
+        if not -(2**63) <= total < 2**63:
+            return True
+    return False
 
 
 def quoted(identifier: str) -> str:

@@ -22,7 +22,7 @@ SEPARATOR = " ; "
 _AGGREGATES = ("none", "max", "min", "count", "sum", "average")
 _OPERATORS = ("=", ">", "<")
 _ASKED_AGGREGATES = (
-    "what which who",
+    "",
     "highest most largest maximum greatest",
     "lowest least smallest minimum fewest",
     "many number",
@@ -70,8 +70,8 @@ def _references(table: Table) -> list[SpanReference]:
 
 
 def _head(select: int, aggregate: int, columns: list[SpanReference], verbalised: bool) -> Rendering:
-    words = _ASKED_AGGREGATES if verbalised else _AGGREGATES
-    return (Word("select"), Word(words[aggregate]), Word("("), columns[select], Word(")"), Word("where"))
+    said = (_ASKED_AGGREGATES if verbalised else _AGGREGATES)[aggregate]
+    return (Word("select"), *([Word(said)] if said else []), Word("("), columns[select], Word(")"), Word("where"))
 
 
 def _condition(condition: Condition, columns: list[SpanReference], verbalised: bool) -> Rendering:

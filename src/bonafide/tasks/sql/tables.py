@@ -159,9 +159,10 @@ def engine_value(cell: Cell, kind: ColumnType) -> Value:
     if kind == "text":
         return (cell if isinstance(cell, str) else repr(cell)).lower().replace("\0", "")
     if isinstance(cell, str):
-        if _LITERAL.match(cell) and math.isfinite(number := float(cell)):
+        text = cell.replace("\0", "")
+        if _LITERAL.match(text) and math.isfinite(number := float(text)):
             return number + 0.0  # never −0.0
-        return cell.lower().replace("\0", "")
+        return text.lower()
     return float(cell) + 0.0
 
 
@@ -246,7 +247,7 @@ def _read_table(line: int, raw: bytes) -> tuple[Table | None, list[Problem]]:
         return fail("id", "a text that is not empty", name)
     if not isinstance(header, list) or not header or not all(isinstance(title, str) for title in header):
         return fail("header", "a list of at least one column name", header)
-    if not isinstance(types, list) or len(types) != len(header) or not set(types) <= {"text", "real"}:
+    if not isinstance(types, list) or len(types) != len(header) or any(kind not in ("text", "real") for kind in types):
         return fail("types", f"a list of {len(header)} of 'text' and 'real'", types)
     if not isinstance(rows, list) or not rows:
         return fail("rows", "a list of at least one row: the table is empty", rows)

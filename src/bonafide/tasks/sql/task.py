@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bonafide.examples import Example
 from bonafide.tasks.sql.language import Language
-from bonafide.tasks.sql.query import Condition, Operator
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator
 from bonafide.tasks.sql.queryset import GroundedCondition, QuerySet
 from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.tables import Table, table_from_line
@@ -103,6 +103,7 @@ class QueryCodec:
     def decode(self, columns: dict[str, Any], size: int, complete: bool) -> QuerySet:
         """The set of one row."""
         select = columns["select"].values.to_numpy(zero_copy_only=False)
+        aggregate = columns["aggregate"].values.to_numpy(zero_copy_only=False)
         where = columns["where"].values.to_numpy(zero_copy_only=False)
         conditions = tuple(
             GroundedCondition(
@@ -111,14 +112,24 @@ class QueryCodec:
             )
             for each in columns["conditions"].as_py()
         )
+        _check_range("aggregate", aggregate, 0, len(Aggregate))
+        _check_range("where", where, -1, len(conditions))
+        _check_range("select", select, 0, 2**31)
+        if len(aggregate) != len(select):
+            raise ValueError(f"{len(select)} columns and {len(aggregate)} aggregates")
         return QuerySet(
             conditions,
             select,
-            columns["aggregate"].values.to_numpy(zero_copy_only=False),
+            aggregate,
             where.reshape(len(select), -1) if len(select) else where.reshape(0, 0),
             size,
             complete,
         )
+
+
+def _check_range(name: str, values: Any, low: int, end: int) -> None:
+    if len(values) and not (values.min() >= low and values.max() < end):
+        raise ValueError(f"{name} from {values.min()} to {values.max()}: expected {low} to {end - 1}")
 
 
 def _value(condition: dict[str, Any]) -> str | float:

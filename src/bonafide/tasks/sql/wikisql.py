@@ -5,6 +5,7 @@ The answers come from executing each gold query once, here; what is written for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,8 @@ def _read_line(name: str, data: Any, tables: TableFile) -> tuple[Example, Gold]:
     if not isinstance(data, dict):
         raise _Wrong("(line)", "one JSON object", str(data) if isinstance(data, Exception) else describe(data))
     question, table_id, sql = data.get("question"), data.get("table_id"), data.get("sql")
-    if not isinstance(question, str) or not question.strip():
-        raise _Wrong("question", "a text that is not empty", describe(question))
+    if not isinstance(question, str) or not question.strip() or "\0" in question:
+        raise _Wrong("question", "a text that is not empty, without NUL characters", describe(question))
     if not isinstance(table_id, str) or table_id not in tables:
         raise _Wrong("table_id", f"the id of a table in {tables.path.name}", describe(table_id))
     if not isinstance(sql, dict):
@@ -89,6 +90,8 @@ def _read_line(name: str, data: Any, tables: TableFile) -> tuple[Example, Gold]:
         raise _Wrong("sql", "a query on its table", str(error)) from None
     if result is None:
         raise _Wrong("sql", "a query that SQLite can run", "a sum too large for SQLite")
+    if any(isinstance(each, float) and not math.isfinite(each) for each in result):
+        raise _Wrong("sql", "a query with a finite answer", "a sum beyond all floating-point numbers")
     gold = Gold(name, {"sel": sql["sel"], "agg": sql["agg"], "conds": sql["conds"]})
     return Example(name, question, table_id, tuple(map(_written, result))), gold
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +22,7 @@ from bonafide.files import LineFile, parse_json
 from bonafide.tasks.text.words import normalised, same_answer
 
 FILE_NAME = "candidates.jsonl"
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,10 @@ def candidates_from_line(raw: bytes) -> tuple[Candidate, ...]:
 
 
 def is_answer(value: Any) -> bool:
-    """Whether a JSON value is a text or a finite number."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
+    """Whether a JSON value is a text or a number that a float can hold."""
+    if isinstance(value, (int, float)):
+        return not isinstance(value, bool) and abs(value) <= _LARGEST  # NaN fails this too
+    return isinstance(value, str)
 
 
 def read_candidates(value: Any) -> tuple[tuple[Candidate, ...], list[tuple[str, str, str]]]:

@@ -28,6 +28,7 @@ class Features:
     question_pieces: int
     targets: tuple[Integers, ...]
     reachable: npt.NDArray[np.bool_]  # (solutions,): whether the decoder has positions for all of it
+    unread: int = 0  # pieces of question and context that the encoder has no positions for
 
     @property
     def cost(self) -> int:
@@ -38,6 +39,19 @@ class Features:
     def unreachable(self) -> int:
         """How many candidates are too long to be produced."""
         return int((~self.reachable).sum())
+
+    @property
+    def shortened(self) -> bool:
+        """Whether something of it is not read."""
+        return self.unread > 0
+
+    def written(self) -> Integers:
+        """(solutions,): tokens of each candidate."""
+        return np.array([len(target) for target in self.targets], np.int64)
+
+    def only(self, first: int, stop: int) -> Features:
+        """The same with the candidates from ``first`` to before ``stop`` alone."""
+        return replace(self, targets=self.targets[first:stop], reachable=self.reachable[first:stop])
 
 
 @dataclass(frozen=True, eq=False)

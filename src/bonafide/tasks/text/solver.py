@@ -93,6 +93,7 @@ class TextSolver(nn.Module):
         start, between, end = self._special
         most = self.encoder.max_pieces
         asked, read = self._encoded([question, context])
+        given = len(asked) + len(read)
         asked = asked[: most // 2 - 2]
         read = read[: most - len(asked) - 3]
         pieces = [start, *asked, between, *([*read, end] if read else [])]
@@ -104,6 +105,7 @@ class TextSolver(nn.Module):
             len(asked),
             tuple(np.array(ids[:longest], np.int64) for ids in targets),
             np.array([len(ids) <= longest for ids in targets], bool),
+            given - len(asked) - len(read),
         )
 
     def collate(self, features: Sequence[Features], *, draw: int = 0) -> TextBatch:

@@ -1,0 +1,1 @@
+"""Inputs that nobody would write, for everything of bonafide that reads: ``python tools/fuzz.py``."""
