@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import sys
@@ -15,6 +14,7 @@ import torch
 
 from bonafide.cli import main
 from bonafide.learn.trainer import train
+from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.sql import search_sql
 from command_line import Outcome, bonafide, refused_unchanged
 from tiny_runs import recipe, settings, write_data, write_recipe
@@ -192,8 +192,8 @@ def test_a_folder_without_a_model(data: Path, tmp_path: Path, refusal: Refusal) 
 
 
 def test_a_model_of_another_format(data: Path, tmp_path: Path, run: Path, refusal: Refusal) -> None:
-    about = json.loads((run / "model" / "model.json").read_text())
-    (run / "model" / "model.json").write_text(json.dumps({**about, "format": 7, "tool": "bonafide 9.0"}))
+    about = read_sealed(run / "model" / "model.json")
+    write_sealed(run / "model" / "model.json", {**about, "format": 7, "tool": "bonafide 9.0"})
     said = refusal(*evaluation(run, data))
     assert f"{run / 'model'} was written by bonafide 9.0 in model format 7" in said
 

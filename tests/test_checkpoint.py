@@ -17,6 +17,7 @@ from bonafide.learn import checkpoint
 from bonafide.learn.checkpoint import Trained, checkpoints, keep_only, load_checkpoint, save_checkpoint
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.trainer import train
+from bonafide.sealed import read_sealed, write_sealed
 from command_line import contents
 from tiny_runs import recipe, train_and_be_killed, weights, write_data
 
@@ -97,9 +98,12 @@ def cut_state(path: Path) -> None:
     (path / "state.json").write_bytes((path / "state.json").read_bytes()[:-10])
 
 
+def flipped_state(path: Path) -> None:
+    (path / "state.json").write_text((path / "state.json").read_text().replace('"step": 7', '"step": 5'))
+
+
 def other_format(path: Path) -> None:
-    state = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps({**state, "format": 99}))
+    write_sealed(path / "state.json", {**read_sealed(path / "state.json"), "format": 99})
 
 
 def no_checksum(path: Path) -> None:
@@ -114,6 +118,7 @@ def no_checksum(path: Path) -> None:
         (flipped, "is damaged"),
         (without_tensors, "no such file"),
         (cut_state, "expected JSON"),
+        (flipped_state, "is damaged"),
         (other_format, "format 99"),
         (no_checksum, "is damaged"),
     ],

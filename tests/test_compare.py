@@ -26,6 +26,7 @@ from bonafide.report.judging import read_judgements, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
+from bonafide.sealed import read_sealed, write_sealed
 from tiny_runs import recipe, write_data
 
 torch.set_num_threads(1)
@@ -239,21 +240,22 @@ def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
         compare_runs([data / "hard-em-5", data / "mimax-5", tmp_path / "again"])
     with pytest.raises(BonafideError, match="holds no run"):
         compare_runs([data / "hard-em-5", data / "train"])
-    values = json.loads((tmp_path / "again" / "recipe.json").read_text())
-    (tmp_path / "again" / "recipe.json").write_text(json.dumps(values | {"data": values["data"] | {"task": "reading"}}))
+    values = read_sealed(tmp_path / "again" / "recipe.json")
+    write_sealed(tmp_path / "again" / "recipe.json", values | {"data": values["data"] | {"task": "reading"}})
     with pytest.raises(BonafideError, match="found runs of reading and sql"):
         compare_runs([data / "hard-em-5", tmp_path / "again"])
-    (tmp_path / "again" / "recipe.json").write_text(json.dumps(values))
-    (tmp_path / "again" / "predictions.jsonl").write_text("")
+    write_sealed(tmp_path / "again" / "recipe.json", values)
+    write_jsonl(tmp_path / "again" / "predictions.jsonl", [])
+    (tmp_path / "again" / "predictions.sums").unlink(missing_ok=True)
     with pytest.raises(BonafideError, match="holds no predictions"):
         compare_runs([tmp_path / "again", data / "hard-em-5"])
 
 
 def test_runs_of_one_method_are_set_apart_by_their_settings(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "mimax-5", tmp_path / "other")
-    values = json.loads((tmp_path / "other" / "recipe.json").read_text())
+    values = read_sealed(tmp_path / "other" / "recipe.json")
     values["objective"]["options"]["switch"] = 3.0
-    (tmp_path / "other" / "recipe.json").write_text(json.dumps(values))
+    write_sealed(tmp_path / "other" / "recipe.json", values)
     for run in (data / "mimax-5", tmp_path / "other"):
         (run / "predictions.jsonl").unlink(missing_ok=True)
     found = compare_runs([data / "mimax-5", tmp_path / "other"])

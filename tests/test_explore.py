@@ -41,6 +41,7 @@ from bonafide.learn.saved import load
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
 from bonafide.report.inspect import bound_sql
+from bonafide.sealed import read_sealed
 from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
 from bonafide.tasks.sql.query import selected_rows
@@ -83,7 +84,7 @@ def test_the_index_finds_what_the_store_holds(run: Path, data: Path) -> None:
 
 
 def test_choices_are_those_that_trained_the_solver(run: Path) -> None:
-    saved = json.loads((run / "recipe.json").read_text())
+    saved = read_sealed(run / "recipe.json")
     saved.pop("tool")
     items = load_training_data(recipe_from(saved, "a test"), run).items
     last = json.loads((run / "selections.jsonl").read_text().splitlines()[-1])

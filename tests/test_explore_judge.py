@@ -21,6 +21,7 @@ from bonafide.explore.judging import Bench, open_sheet
 from bonafide.explore.queries import parse_sql
 from bonafide.explore.workspace import Workspace
 from bonafide.report.judging import read_judgements
+from bonafide.sealed import sums_of
 from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, same_answer
@@ -84,6 +85,9 @@ def test_a_line_that_was_cut_short_costs_that_judgement_alone_whoever_reads_it(
     assert Sheet(sheet, "ada").done == 2
     assert len(read_judgements(judged).choices) == 2
     judged.write_text('no judgement\n{"id": "1", "choice": "left"}\n')
+    with pytest.raises(BonafideError, match="2 of its lines are gone"):
+        read_judgements(judged)
+    sums_of(judged).unlink()
     with pytest.raises(InvalidFileError, match="line 1"):
         read_judgements(judged)
     with pytest.raises(InvalidFileError, match="line 1"):

@@ -135,7 +135,9 @@ def test_runs_on_other_examples_are_no_company(root: Path, tmp_path: Path) -> No
 def test_choices_of_another_store_are_left_out_with_a_warning(
     root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shutil.copytree(root / "runs/mml", tmp_path / "mml", ignore=shutil.ignore_patterns("explore", "checkpoints"))
+    shutil.copytree(
+        root / "runs/mml", tmp_path / "mml", ignore=shutil.ignore_patterns("explore", "checkpoints", "*.sums")
+    )
     (tmp_path / "mml/selections.jsonl").write_text('{"epoch": 1.0, "selected": [0], "solver": [0]}\n')
     workspace = Workspace(root / "runs/mimax", gold=root / "train/gold.jsonl")
     rows = counted(Methods(workspace, [tmp_path / "mml"])).rows

@@ -22,7 +22,7 @@ from bonafide.learn.hard_em import HardEM
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.methods import METHODS, build_objective
 from bonafide.learn.microbatch import MicroBatch
-from bonafide.learn.mimax import Mimax
+from bonafide.learn.mimax import Mimax, MimaxPlus
 from bonafide.learn.mml import MarginalLikelihood
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.runfolder import RunFolder
@@ -49,10 +49,12 @@ class Numbers:
         step: int = 0,
         seed: int = 0,
         training: Sequence[Sequence[float]] | None = None,
+        words: Sequence[Sequence[float]] | None = None,
     ) -> None:
         sizes = [len(each) for each in solver]
         self.offsets = ragged.offsets_of(sizes)
         self.operations = flat(operations or [[0] * size for size in sizes])
+        self.words = flat(words or [[0.0] * size for size in sizes])
         self.allowed = torch.tensor(allowed if allowed is not None else [True] * len(sizes))
         self._ids = ids or [f"q{number}" for number in range(len(sizes))]
         self._seed, self._step = seed, step
@@ -284,6 +286,22 @@ def test_mimax_solver_weight_adds_what_the_solver_thinks() -> None:
     batch = Numbers([[-1.0, -5.0]], [[-3.0, -2.0]])
     assert chosen(Mimax(solver_weight=0.2).step(batch, START)) == [1]  # −3.2 < −3.0
     assert chosen(Mimax(solver_weight=0.3).step(batch, START)) == [0]  # −3.3 > −3.5
+
+
+@pytest.mark.parametrize(("weight", "best"), [(0.0, 1), (0.4, 1), (0.6, 0)])
+def test_words_are_added_to_what_chooses(weight: float, best: int) -> None:
+    words = [[-1.0, -3.0]]
+    assert chosen(HardEM(words=weight).step(Numbers([[-2.0, -1.0]], words=words), START)) == [best]
+    batch = Numbers([[-1.0, -1.0]], [[-2.0, -1.0]], words=words)
+    assert chosen(Mimax(words=weight).step(batch, START)) == [best]
+
+
+def test_mimax_plus_chooses_by_words_before_and_after_its_switch() -> None:
+    batch = Numbers([[-1.0, -2.0]], [[-1.0, -2.0]], words=[[-9.0, -1.0]])
+    for step, switched in ((0, False), (30, True)):
+        outcome = MimaxPlus().step(batch, Moment(step, 10))
+        assert (outcome.reconstructor_loss is None) == switched
+        assert chosen(outcome) == [1]
 
 
 def test_soft_mimax_weighs_solutions_by_the_softmax_of_the_score() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from bonafide.learn.learnable import Item
 from bonafide.learn.saved import Model, load, save_model
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import read_sealed, write_sealed
 from bonafide.tasks.sql.rendering import rendered
 from command_line import BONAFIDE, contents
 from tiny_runs import recipe, write_data
@@ -156,9 +156,9 @@ def test_missing_weights_are_named(run: Path, tmp_path: Path, missing: str) -> N
 @pytest.mark.parametrize("key", ["solver", "recipe"])
 def test_a_description_that_lacks_something_is_refused(run: Path, tmp_path: Path, key: str) -> None:
     shutil.copytree(run / "model", tmp_path / "model")
-    about = json.loads((tmp_path / "model" / "model.json").read_text())
+    about = read_sealed(tmp_path / "model" / "model.json")
     del about[key]
-    (tmp_path / "model" / "model.json").write_text(json.dumps(about))
+    write_sealed(tmp_path / "model" / "model.json", about)
     with pytest.raises(BonafideError, match=r"model\.json"):
         load(tmp_path)
 

@@ -22,6 +22,7 @@ from bonafide.errors import BonafideError
 from bonafide.learn.saved import Model, save_model
 from bonafide.learn.text import TextAnswer, TextLearning, rendered_texts
 from bonafide.reconstruct.layout import tokenise
+from bonafide.sealed import read_sealed, write_sealed
 from bonafide.serve.application import serve_app
 from bonafide.serve.service import Service
 from bonafide.tasks.text.words import COPIED_RUN
@@ -263,7 +264,9 @@ def test_a_task_of_ones_own_is_imported_from_the_file_that_is_named_and_from_not
     )
     save_model(tmp_path / "run" / "model", model)
     about = tmp_path / "run" / "model" / "model.json"
-    about.write_text(about.read_text().replace('"task": "text"', '"task": "apples:Apples"'))
+    said = read_sealed(about)
+    said["recipe"]["data"]["task"] = "apples:Apples"
+    write_sealed(about, said)
     with pytest.raises(BonafideError, match="apples:Apples: give its file with --task FILE"):
         command("predict", tmp_path / "run", PROBLEM)
     with pytest.raises(BonafideError, match=r"expected a file apples\.py, found pears\.py"):

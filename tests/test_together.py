@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from bonafide.errors import BonafideError
 from bonafide.learn.checkpoint import checkpoints, read_tensors
+from bonafide.learn.sharding import shard_encoder
+from bonafide.search.discrete import search_discrete
+from bonafide.synth.discrete import write_discrete_benchmark
+from bonafide.tasks.reading.solver import ReaderSpec, build_reader
+from bonafide.tasks.text.solver import TextSpec, build_text_solver
 from tiny_runs import settings, write_data, write_recipe
 
 PORT = str(20000 + os.getpid() % 20000)
@@ -80,15 +86,24 @@ def recipe_file(data: Path, folder: Path, method: str, **train: Any) -> Path:
     )
 
 
-@pytest.mark.parametrize("method", ["mimax", "hard-em-thres"])
-def test_two_processes_train_what_one_trains(data: Path, tmp_path: Path, method: str) -> None:
-    recipe = recipe_file(data, tmp_path, method)
+@pytest.mark.parametrize(
+    ("method", "shard"),
+    [
+        ("mimax", False),
+        ("hard-em-thres", False),
+        ("mimax", True),
+        pytest.param("hard-em-thres", True, marks=pytest.mark.long),
+    ],
+)
+def test_two_processes_train_what_one_trains(data: Path, tmp_path: Path, method: str, shard: bool) -> None:
+    recipe = recipe_file(data, tmp_path, method, shard=shard, budget=500)
     assert_same(trained(1, recipe, tmp_path / "one"), trained(2, recipe, tmp_path / "two"))
 
 
-def test_a_run_of_two_goes_on_with_one_and_with_two(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_run_of_two_goes_on_with_one_and_with_two(data: Path, tmp_path: Path, shard: bool) -> None:
     """One of two is killed: the other ends too, and says so; from the last checkpoint any number can go on."""
-    recipe = recipe_file(data, tmp_path, "mimax")
+    recipe = recipe_file(data, tmp_path, "mimax", shard=shard)
     whole = trained(1, recipe, tmp_path / "whole")
     run = tmp_path / "run"
     with subprocess.Popen(
@@ -104,6 +119,65 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(data: Path, tmp_path: Path) 
     shutil.copytree(run, tmp_path / "again")
     assert_same(whole, trained(1, recipe, run, "--resume"))
     assert_same(whole, trained(2, recipe, tmp_path / "again", "--resume"))
+
+
+@pytest.mark.slow
+def test_what_one_process_proposes_all_train_on(tmp_path: Path) -> None:
+    """One program of each set is kept, so that there are others to be found; the encoder is sharded too."""
+    write_discrete_benchmark(tmp_path / "train", seed=1, passages=4, questions=6, scenes=("games",))
+    search_discrete(tmp_path / "train/examples.jsonl", tmp_path / "solutions")
+    values = settings(tmp_path, "hard-em", solver={"dropout": 0.0, "head_width": 32})
+    values["data"] |= {"task": "discrete", "max_solutions": 1, "propose": True, "dev": ""}
+    values["objective"]["options"] = {}
+    values["train"] |= {"epochs": 12.0, "encoder_rate": 3e-3, "head_rate": 3e-3, "shard": True}
+    recipe = write_recipe(tmp_path / "recipe.toml", values)
+    one, two = trained(1, recipe, tmp_path / "one"), trained(2, recipe, tmp_path / "two")
+    assert (one / "proposed.jsonl").read_text()
+    assert (two / "proposed.jsonl").read_text() == (one / "proposed.jsonl").read_text()
+    assert_same(one, two)
+
+
+HALVES = """
+import torch
+from torch import distributed
+from bonafide.learn.sharding import shard_encoder, whole
+from bonafide.learn.together import Together
+from bonafide.tasks.sql.solver import SolverSpec, build_sql_solver
+
+distributed.init_process_group("gloo")
+solver = build_sql_solver(SolverSpec("scratch", dropout=0.0), ["some words"])
+before = {name: weight.clone() for name, weight in solver.state_dict().items()}
+shard_encoder(solver, torch.device("cpu"), 2)
+held = sum(weight.to_local().numel() for weight in solver.encoder.parameters())
+total = sum(weight.numel() for name, weight in before.items() if name.startswith("encoder."))
+assert abs(held / total - 0.5) < 0.02, (held, total)  # of an odd number of rows one has more
+for name, weight in solver.state_dict().items():
+    assert torch.equal(whole(weight), before[name]), name
+print("a half", flush=True)
+Together(torch.device("cpu")).leave()
+"""
+
+
+def test_each_of_two_processes_holds_half_of_a_sharded_encoder(tmp_path: Path) -> None:
+    script = tmp_path / "halves.py"
+    script.write_text(HALVES)
+    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [*launched, str(script)], env=environment(), capture_output=True, text=True, check=False, timeout=180
+    )
+    # Not the exit status: torch's threads may abort a process as it ends, when all is done.
+    assert done.stdout.count("a half") == 2, done.stderr
+
+
+def test_a_solver_that_cannot_be_sharded_is_refused() -> None:
+    sizes = {"layers": 1, "width": 8, "heads": 2}
+    solvers = (
+        build_reader(ReaderSpec("scratch", **sizes), ["some words"]),  # type: ignore[arg-type]
+        build_text_solver(TextSpec("scratch", **sizes), ["some words"]),  # type: ignore[arg-type]
+    )
+    for solver in solvers:
+        with pytest.raises(BonafideError, match=r"--set train\.shard=false"):
+            shard_encoder(solver, torch.device("cpu"), 2)
 
 
 def _second() -> int:

@@ -21,6 +21,7 @@ from bonafide.tasks.sql.tables import table_to_json
 OPTIONS: dict[str, dict[str, Any]] = {
     "hard-em": {"anneal": 20},
     "mimax": {"switch": 2.0},
+    "mimax+": {"switch": 2.0},
     "vae": {"first_stage": 1, "second_stage": 1, "samples": 2},
 }
 """So that every stage of a method has its turn within four epochs."""

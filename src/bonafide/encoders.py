@@ -161,7 +161,7 @@ class Encoder(nn.Module):
         return self._read_cast(arguments, torch.get_autocast_dtype(device))
 
     def _read_cast(self, arguments: dict[str, Tensor], dtype: torch.dtype) -> Tensor:
-        """Read in autocast's precision throughout: autocast itself keeps norms and sums in fp32, and casts for each use.
+        """Read in autocast's precision throughout: autocast itself keeps norms and sums in fp32, and casts at each use.
 
         The weights stay fp32, and so do their gradients; norms and softmax are computed in fp32 inside.
         """

@@ -12,9 +12,8 @@ is pickled.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,10 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bonafide.errors import BonafideError
-from bonafide.files import explained, read_json, write_whole
+from bonafide.files import explained, write_whole
+from bonafide.learn.memory import said
+from bonafide.learn.sharding import spread, whole
+from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
 
@@ -53,10 +55,9 @@ def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Pa
     try:
         with explained(part, "write"):
             part.mkdir()
-        write_tensors(part / "tensors.safetensors", _tensors(trained))
+        write_tensors(part / "tensors.safetensors", dict(_tensors(trained)))
         data = {**state, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
-        with write_whole(part / "state.json") as stream:
-            stream.write(json.dumps(data, indent=2).encode())
+        write_sealed(part / "state.json", data)
         with explained(target, "write"):
             replace_folder(part, target)
     except BaseException:
@@ -65,9 +66,15 @@ def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Pa
     return target
 
 
+def take_part(trained: Trained) -> None:
+    """In the other processes, while the first saves: what is sharded is put together by all."""
+    for _ in _tensors(trained):
+        pass
+
+
 def load_checkpoint(path: Path, trained: Trained) -> dict[str, Any]:
     """Put everything back as it was, and return the state."""
-    state = read_json(path / "state.json")
+    state = read_sealed(path / "state.json")
     if state.get("format") != FORMAT:
         raise BonafideError(f"{path} is a checkpoint of format {state.get('format')!r}; this version reads {FORMAT}.")
     if sha256(path / "tensors.safetensors") != state.get("sha256"):
@@ -76,15 +83,23 @@ def load_checkpoint(path: Path, trained: Trained) -> dict[str, Any]:
     for name, module in trained.modules.items():
         prefix = f"{name}/"
         held = {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+        own = module.state_dict()
+        held = {key: spread(value, own.get(key)) for key, value in held.items()}
         try:
             module.load_state_dict(held)
         except RuntimeError as error:
             raise BonafideError(f"{path} does not fit the {name} of this run: {str(error).splitlines()[0]}") from None
-    for name, optimiser in trained.optimisers.items():
-        _restore_optimiser(optimiser, tensors, f"optimiser.{name}/")
-    torch.set_rng_state(tensors["random/cpu"])
-    if torch.cuda.is_available() and "random/cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random/cuda"])
+    try:
+        for name, optimiser in trained.optimisers.items():
+            _restore_optimiser(optimiser, tensors, f"optimiser.{name}/")
+        torch.set_rng_state(tensors["random/cpu"])
+        if torch.cuda.is_available() and "random/cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random/cuda"])
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise BonafideError(
+            f"{path} does not fit the optimisers of this run ({type(error).__name__}: {said(error)}). "
+            "Resume from another checkpoint, or train anew."
+        ) from None
     return state
 
 
@@ -125,26 +140,27 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             raise BonafideError(f"{path} is damaged or cut short ({error}).") from None
 
 
-def _tensors(trained: Trained) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
+def _tensors(trained: Trained) -> Iterator[tuple[str, Tensor]]:
+    """One after the other, each whole."""
     for name, module in trained.modules.items():
-        tensors |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
+        for key, value in module.state_dict().items():
+            yield f"{name}/{key}", whole(value)
     for name, optimiser in trained.optimisers.items():
         for index, values in optimiser.state_dict()["state"].items():
             for key, value in values.items():
-                tensors[f"optimiser.{name}/{index}/{key}"] = torch.as_tensor(value)
-    tensors["random/cpu"] = torch.get_rng_state()
+                yield f"optimiser.{name}/{index}/{key}", whole(torch.as_tensor(value))
+    yield "random/cpu", torch.get_rng_state()
     if torch.cuda.is_available():
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
-    return tensors
+        yield "random/cuda", torch.cuda.get_rng_state()
 
 
 def _restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor], prefix: str) -> None:
     state: dict[int, dict[str, Tensor]] = {}
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
     for key, value in tensors.items():
         if key.startswith(prefix):
             index, name = key[len(prefix) :].split("/")
-            state.setdefault(int(index), {})[name] = value
+            state.setdefault(int(index), {})[name] = spread(value, weights[int(index)])
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 

@@ -17,7 +17,9 @@ from bonafide.examples import Example, ExampleFile, read_gold
 from bonafide.files import content_hash
 from bonafide.learn import draws
 from bonafide.learn.learnable import Item, Learnable, Started, learnable
+from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe
+from bonafide.learn.words import Floats, WordModel
 from bonafide.search.run import Progress
 from bonafide.solutions import SolutionStore
 
@@ -38,6 +40,7 @@ class TrainingData:
     dev: Dev | None
     store: dict[str, Any]
     report: dict[str, Any]
+    words: WordModel | None = None  # where the objective chooses by it
 
 
 def load_training_data(
@@ -60,6 +63,10 @@ def load_training_data(
     empty = capped = 0
     solved = recipe.objective.method == "supervised"
     gold = read_gold(root / recipe.data.train / "gold.jsonl") if solved else {}
+    chooses = getattr(build_objective(recipe.objective.method, recipe.objective.options), "words", 0.0) > 0
+    words = None
+    if chooses or recipe.data.likeliest:
+        words = WordModel(example.question for example in split.file if example.id in hardest)
     sets = iter(store)
     for example in split.file:
         if example.id not in sizes:
@@ -79,8 +86,12 @@ def load_training_data(
             empty += 1
             continue
         if len(solutions) > recipe.data.max_solutions:
-            most, simplest = recipe.data.max_solutions, recipe.data.simplest
-            solutions = thinned(task, solutions, most, name, recipe.train.seed, simplest)
+            whole = Item(example, contexts[key], solutions)
+            if recipe.data.likeliest and words is not None:
+                solutions = likeliest(task, whole, recipe, words)
+            else:
+                most, simplest = recipe.data.max_solutions, recipe.data.simplest
+                solutions = thinned(task, solutions, most, name, recipe.train.seed, simplest)
             capped += 1
         items.append(Item(example, contexts[key], solutions))
     if not items:
@@ -95,7 +106,19 @@ def load_training_data(
         "largest": recipe.data.largest,
         "gold": solved,
     }
-    return TrainingData(items, _dev(task, root, recipe), store.manifest["options"], report)
+    return TrainingData(items, _dev(task, root, recipe), store.manifest["options"], report, words if chooses else None)
+
+
+def word_scores(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Floats:
+    """(solutions,): log P of the question's words under each solution."""
+    question = item.example.question
+    return np.concatenate([words.log_prob(question, shown) for shown in task.rendered(item, recipe)] or [np.zeros(0)])
+
+
+def likeliest(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Any:
+    """Those of a set that make the question's words likeliest, in order; of equal ones, the first."""
+    order = np.argsort(-word_scores(task, item, recipe, words), kind="stable")
+    return task.picked(item.solutions, np.sort(order[: recipe.data.max_solutions]))
 
 
 def thinned(task: Learnable, solutions: Any, most: int, name: str, seed: int, simplest: float = 0.0) -> Any:

@@ -8,6 +8,7 @@ option ``anneal_reversed``. The maximum is taken over scores without dropout, as
 switch (the older code takes it over the noisy training scores).
 
 ``simplicity`` λ subtracts λ per operation when choosing: the control that isolates what a reconstructor adds.
+``words`` w adds w · log P(q's words | z) of the reconstructor of single words (:mod:`bonafide.learn.words`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class HardEM:
     anneal: int = 0
     anneal_reversed: bool = False
     simplicity: float = 0.0
+    words: float = 0.0
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -38,5 +40,8 @@ class HardEM:
             if hard == self.anneal_reversed:
                 return MarginalLikelihood().step(batch, moment)
         scores = batch.solver_scores()
-        best = best_solution(scores - self.simplicity * batch.operations, batch.offsets)
+        chosen_by = scores - self.simplicity * batch.operations
+        if self.words:
+            chosen_by = chosen_by + self.words * batch.words
+        best = best_solution(chosen_by, batch.offsets)
         return Outcome(chosen_loss(batch.solver_training_scores(), best), selected=best, solver_scores=scores)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from bonafide.encoders import Encoder
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Example, ExampleFile, Gold
 from bonafide.rendering import RenderedSet
 from bonafide.search.run import Progress
@@ -264,7 +264,9 @@ def learnable(name: str) -> Learnable:
         return TextLearning()
     if ":" in name:
         return _own_task(name)
-    raise BonafideError(f"data.task is {name!r}: expected sql, discrete, reading, text or your own module:Class.")
+    raise BonafideError(
+        f"data.task is {shortened(name)}: expected sql, discrete, reading, text or your own module:Class."
+    )
 
 
 def import_task(name: str, folder: Path) -> None:
@@ -274,11 +276,15 @@ def import_task(name: str, folder: Path) -> None:
     nothing by being opened.
     """
     module = name.partition(":")[0]
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise BonafideError(f"data.task is {shortened(name)}: expected the name of a module before the colon.")
     sys.path.append(str(folder.resolve()))
     try:
         importlib.import_module(module)
     except ImportError as error:
-        raise BonafideError(f"data.task is {name!r}: the module {module!r} cannot be imported ({error}).") from None
+        raise BonafideError(
+            f"data.task is {shortened(name)}: the module {shortened(module)} cannot be imported ({error})."
+        ) from None
     finally:
         sys.path.pop()
 

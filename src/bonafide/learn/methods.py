@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.learn.first_only import FirstOnly
 from bonafide.learn.hard_em import HardEM
 from bonafide.learn.hard_em_threshold import HardEMThreshold
-from bonafide.learn.mimax import Mimax
+from bonafide.learn.mimax import Mimax, MimaxPlus
 from bonafide.learn.mml import MarginalLikelihood
 from bonafide.learn.objective import Objective
 from bonafide.learn.supervised import Supervised
@@ -22,6 +22,7 @@ METHODS: dict[str, type] = {
     "hard-em-thres": HardEMThreshold,
     "vae": Vae,
     "mimax": Mimax,
+    "mimax+": MimaxPlus,
     "supervised": Supervised,
 }
 
@@ -29,18 +30,20 @@ METHODS: dict[str, type] = {
 def build_objective(method: str, options: dict[str, Any]) -> Objective:
     """The objective of this name with these options; an unknown option is an error that names the known ones."""
     if method not in METHODS:
-        raise BonafideError(f"There is no method {method!r}: expected one of {', '.join(METHODS)}.")
+        raise BonafideError(f"There is no method {shortened(method)}: expected one of {', '.join(METHODS)}.")
     kind = METHODS[method]
     known = {each.name: each for each in fields(kind) if each.name != "state"} if is_dataclass(kind) else {}
     for name, value in options.items():
         if name not in known:
             listed = ", ".join(known) or "none"
-            raise BonafideError(f"The method {method!r} has no option {name!r}: it knows {listed}.")
+            raise BonafideError(f"The method {method!r} has no option {shortened(name)}: it knows {listed}.")
         wanted = type(getattr(kind(), name))
         if not isinstance(value, (int, float) if wanted is float else wanted) or isinstance(value, bool) != (
             wanted is bool
         ):
-            raise BonafideError(f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {value!r}.")
+            raise BonafideError(
+                f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {shortened(value)}."
+            )
         if name == "samples" and value < 1:
             raise BonafideError(f"The option 'samples' of {method!r} must be at least 1, found {value}.")
     objective: Objective = kind(**options)

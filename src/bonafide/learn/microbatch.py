@@ -1,9 +1,13 @@
-"""One micro-batch as an objective sees it: scores of the solver and the reconstructor over all of Z."""
+"""One micro-batch as an objective sees it: scores of the solver and the reconstructor over all of Z.
+
+However large Z is, what is computed at a time is bounded: by ``explaining.py`` for the reconstructor, by ``parts.py``
+for solvers that write their solutions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -12,10 +16,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bonafide import ragged
 from bonafide.arrays import offsets
-from bonafide.learn import draws
+from bonafide.learn import draws, parts
+from bonafide.learn.explaining import (
+    Explained,
+    explained,
+    layouts_of,
+    put_together,
+    reconstructor_of,
+    scores_in_parts,
+    sent,
+)
 from bonafide.learn.learnable import Features, Narrowing, SolverBatch, SolverModule
+from bonafide.learn.memory import ENDLESS, RandomState, Room
 from bonafide.learn.objective import Moment
+from bonafide.learn.words import Floats
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
 from bonafide.reconstruct.model import Reconstructor
@@ -29,6 +45,7 @@ class Prepared:
     features: Features
     layouts: tuple[Layout, ...]  # its solutions, one layout after the other; none without a reconstructor
     operations: np.ndarray[Any, np.dtype[np.int64]]  # (solutions,)
+    words: Floats | None = None  # (solutions,): log P of the question's words, where the objective chooses by it
 
     @classmethod
     def of_another(cls, name: str) -> Prepared:
@@ -76,25 +93,11 @@ class Models:
 class Ready:
     """What the device needs of a micro-batch, there or on its way."""
 
-    solver: SolverBatch
+    solver: SolverBatch | None  # None: Z is scored in parts
     operations: Tensor  # (solutions,)
+    words: Tensor | None  # (solutions,)
     deciding: SolverBatch | None  # what the solver's scores to decide by are computed from, where they were asked for
     explained: Explained | None  # what the reconstructor scores, where it was asked for
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """Solutions that the reconstructor scores: all, or some of each example."""
-
-    batch: Batch
-    places: Tensor | None  # (scored,): which solutions these are; None: all
-    back: Tensor | None  # (solutions,): which of the scored ones a solution is, 0 for none
-
-    def spread(self, scores: Tensor) -> Tensor:
-        """(scored,) → (solutions,): −inf for those that are not scored."""
-        if self.places is None or self.back is None:
-            return scores
-        return scores.new_full((len(self.back),), -torch.inf).index_copy(0, self.places, scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +108,26 @@ class Asked:
     explains: int | None = None  # the reconstructor's scores: of at most so many solutions of an example, 0 for all
 
 
-def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, moment: Moment, seed: int) -> Ready:
+def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, moment: Moment, seed: int, room: Room) -> Ready:
     """Put a micro-batch together."""
-    solver = _moved(models.solver.collate([item.features for item in items], draw=moment.epoch), models.device)
+    solver = None
+    if not divided(items, room):
+        solver = _moved(models.solver.collate([item.features for item in items], draw=moment.epoch), models.device)
     operations = np.concatenate([item.operations for item in items]).astype(np.float32)
+    found = [item.words for item in items if item.words is not None]
+    words = np.concatenate(found).astype(np.float32) if found else None
     return Ready(
         solver,
-        _sent(torch.from_numpy(operations), models.device),
-        _deciding(items, models, solver) if asked.decides else None,
-        _explained(items, models, asked.explains, moment, seed) if asked.explains is not None else None,
+        sent(torch.from_numpy(operations), models.device),
+        None if words is None else sent(torch.from_numpy(words), models.device),
+        _deciding(items, models, solver) if asked.decides and solver is not None else None,
+        explained(items, models, asked.explains, moment, seed, room) if asked.explains is not None else None,
     )
+
+
+def divided(items: Sequence[Prepared], room: Room) -> list[tuple[int, int]]:
+    """The parts of Z that the solver scores one after the other; none: it scores all at once."""
+    return parts.runs(items[0].features, room.budget) if len(items) == 1 else []
 
 
 class Ahead:
@@ -129,21 +142,23 @@ class Ahead:
         self._seed = seed
         self._coming: tuple[list[str], Ready] | None = None
 
-    def prepare(self, items: Sequence[Prepared], asked: Asked, moment: Moment) -> None:
+    def prepare(self, items: Sequence[Prepared], asked: Asked, moment: Moment, room: Room) -> None:
         """These will be taken next; call it when this micro-batch is on its way."""
         if self._models.device.type == "cuda":
-            self._coming = [item.id for item in items], make_ready(items, self._models, asked, moment, self._seed)
+            with suppress(torch.OutOfMemoryError):  # it is made again when it is needed, and there may be room then
+                ready = make_ready(items, self._models, asked, moment, self._seed, room)
+                self._coming = [item.id for item in items], ready
 
     def forget(self) -> None:
         """What was prepared is no longer as it was."""
         self._coming = None
 
-    def take(self, items: Sequence[Prepared], moment: Moment) -> Ready:
+    def take(self, items: Sequence[Prepared], moment: Moment, room: Room) -> Ready:
         """What was prepared, or made now."""
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == [item.id for item in items]:
             return coming[1]
-        return make_ready(items, self._models, Asked(), moment, self._seed)
+        return make_ready(items, self._models, Asked(), moment, self._seed, room)
 
 
 class MicroBatch:
@@ -157,34 +172,45 @@ class MicroBatch:
         seed: int,
         allowed: Sequence[bool] | None = None,
         ready: Ready | None = None,
+        room: Room = ENDLESS,
     ) -> None:
         self._items = items
         self._models = models
         self._moment = moment
         self._seed = seed
+        self._room = room
         self._allowed = allowed
-        ready = ready or make_ready(items, models, Asked(), moment, seed)
+        ready = ready or make_ready(items, models, Asked(), moment, seed, room)
         self._batch = ready.solver
         self.operations = ready.operations
+        self._words = ready.words
         self._deciding = ready.deciding
         self._explained = ready.explained
         self.asked = Asked()
 
     @property
+    def words(self) -> Tensor:
+        """(solutions,)."""
+        assert self._words is not None, "the training data has a word model where the objective chooses by it"
+        return self._words
+
+    @cached_property
     def offsets(self) -> Tensor:
         """(examples + 1,)."""
-        return self._batch.offsets
+        if self._batch is not None:
+            return self._batch.offsets
+        return sent(torch.from_numpy(offsets([item.size for item in self._items])), self._models.device)
 
     @cached_property
     def allowed(self) -> Tensor:
         """(examples,)."""
         allowed = self._allowed if self._allowed is not None else [True] * len(self._items)
-        return _sent(torch.tensor(allowed), self._models.device)
+        return sent(torch.tensor(allowed), self._models.device)
 
     def uniform(self, purpose: str) -> Tensor:
         """(examples,): keyed draws."""
         ids = [item.id for item in self._items]
-        return _sent(draws.uniform(self._seed, purpose, self._moment.step, ids), self._models.device)
+        return sent(draws.uniform(self._seed, purpose, self._moment.step, ids), self._models.device)
 
     def common(self, purpose: str) -> float:
         """One keyed draw for the step."""
@@ -198,8 +224,10 @@ class MicroBatch:
     def _deciding_scores(self) -> Tensor:
         solver = self._models.solver
         self.asked = replace(self.asked, decides=True)
-        batch = self._deciding or _deciding(self._items, self._models, self._batch)
         with torch.no_grad(), torch.autocast(self._models.device.type, enabled=False), self._models.deciding(solver):
+            if self._batch is None:
+                return self._in_parts(nullcontext).float()
+            batch = self._deciding or _deciding(self._items, self._models, self._batch)
             scores: Tensor = solver.log_prob(solver(batch), batch).float()
         return scores
 
@@ -210,45 +238,74 @@ class MicroBatch:
     @cached_property
     def _training_scores(self) -> Tensor:
         solver = self._models.solver
+        if self._batch is None:
+            return self._in_parts(self._models.autocast)
         with self._models.autocast():
             output = solver(self._batch)
         scores: Tensor = solver.log_prob(output, self._batch)
         return scores
 
+    def _in_parts(self, precision: Callable[[], AbstractContextManager[Any]]) -> Tensor:
+        """(solutions,) of one example."""
+        models, draw, features = self._models, self._moment.epoch, cast(parts.Divisible, self._items[0].features)
+        cuts = divided(self._items, self._room)
+        state = RandomState.now(models.device)
+
+        def score(place: int) -> Tensor:
+            state.put_back(models.device)  # the same dropout when it is computed again, and on the context in all parts
+            batch = _moved(models.solver.collate([features.only(*cuts[place])], draw=draw), models.device)
+            with precision():
+                output = models.solver(batch)
+            scores: Tensor = models.solver.log_prob(output, batch)
+            return scores
+
+        return parts.scored(score, len(cuts))
+
     def reconstructor_scores(self, most: int = 0) -> Tensor:
         """(solutions,): to decide by."""
-        reconstructor = self._reconstructor
+        reconstructor = reconstructor_of(self._models)
         self.asked = replace(self.asked, explains=most)
         if self._explained is None or (self._explained.places is None) != (most == 0):
-            self._explained = _explained(self._items, self._models, most, self._moment, self._seed)
+            self._explained = explained(self._items, self._models, most, self._moment, self._seed, self._room)
         with torch.no_grad(), self._models.deciding(reconstructor):
+            if self._explained is None:
+                return scores_in_parts(self._items, self._models, self._room)
             scores = reconstructor.log_prob(self._explained.batch, full_precision=True).float()
         return self._explained.spread(scores)
 
     def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
         """(chosen,): to train on, in the order of ``solutions``."""
         with self._models.autocast():
-            explained = self._explained
-            if explained is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
-                places = solutions if explained.back is None else explained.back[solutions]
-                return self._reconstructor.log_prob_of(explained.batch, places)
-            return self._reconstructor.log_prob(self._only(solutions))
-
-    @property
-    def _reconstructor(self) -> Reconstructor:
-        assert self._models.reconstructor is not None, "this objective needs a reconstructor"
-        return self._models.reconstructor
+            made = self._explained
+            if made is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
+                places = solutions if made.back is None else made.back[solutions]
+                return reconstructor_of(self._models).log_prob_of(made.batch, places)
+            return reconstructor_of(self._models).log_prob(self._only(solutions))
 
     def _only(self, solutions: Tensor) -> Batch:
         """The reconstructor's batch for these (indices into the flat solutions), for which the device is waited for."""
         flat = solutions.cpu().numpy()
-        layouts = _layouts(self._items)
+        layouts = layouts_of(self._items)
         starts = offsets([len(layout) for layout in layouts])
         owner = np.searchsorted(starts, flat, side="right") - 1
-        return self._reconstructor.batch(
+        return put_together(
             [layouts[each] for each in owner.tolist()],
             [np.array([index]) for index in (flat - starts[owner]).tolist()],
+            self._models,
+            self._room,
         )
+
+
+def best_scores(
+    items: Sequence[Prepared], parts: Iterable[list[int]], models: Models, moment: Moment, room: Room
+) -> Tensor:
+    """(items,): the solver's best score of each that is in one of the parts, −inf for the others."""
+    best = torch.full((len(items),), -torch.inf)
+    for part in parts:
+        batch = MicroBatch([items[place] for place in part], models, moment, seed=0, room=room)
+        scores = batch.solver_scores()
+        best[part] = scores[ragged.argmax(scores, batch.offsets)].float().cpu()
+    return best
 
 
 def _deciding(items: Sequence[Prepared], models: Models, batch: SolverBatch) -> SolverBatch:
@@ -262,37 +319,3 @@ def _moved(batch: SolverBatch, device: torch.device) -> SolverBatch:
     if device.type == "cuda":
         batch = batch.pin_memory()
     return batch.to(device, non_blocking=True)
-
-
-def _explained(items: Sequence[Prepared], models: Models, most: int, moment: Moment, seed: int) -> Explained:
-    assert models.reconstructor is not None, "this objective needs a reconstructor"
-    layouts = _layouts(items)
-    if not most:
-        everything = [np.arange(len(layout)) for layout in layouts]
-        return Explained(models.reconstructor.batch(layouts, everything), None, None)
-    sizes = [item.size for item in items]
-    kept = np.concatenate(
-        [
-            draws.some(seed, "candidates", moment.step, item.id, item.size, most) + first
-            for item, first in zip(items, offsets(sizes)[:-1].tolist(), strict=True)
-        ]
-    )
-    starts = offsets([len(layout) for layout in layouts])
-    inside = np.split(kept, np.searchsorted(kept, starts[1:-1]))
-    chosen = [part - start for part, start in zip(inside, starts[:-1].tolist(), strict=True)]
-    back = np.zeros(sum(sizes), np.int64)
-    back[kept] = np.arange(len(kept))
-    return Explained(
-        models.reconstructor.batch(layouts, chosen),
-        _sent(torch.from_numpy(kept), models.device),
-        _sent(torch.from_numpy(back), models.device),
-    )
-
-
-def _layouts(items: Sequence[Prepared]) -> list[Layout]:
-    return [layout for item in items for layout in item.layouts]
-
-
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """On the device, or on its way there: the copy to a GPU is not waited for."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

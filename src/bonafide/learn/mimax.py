@@ -10,6 +10,8 @@ How this can differ from the paper, all off by default:
 
 ``simplicity`` λ     choose by log P_φ(q | d, z) − λ · operations(z): a crude P(z | d), which makes the choice a noisy
                      channel. Without it a longer solution wins by carrying more of the question's words.
+``words`` w          add w · log P(q's words | z) of the reconstructor of single words (:mod:`bonafide.learn.words`),
+                     after the switch too. It knows from the start what φ has to find out. ``mimax+`` is this, w = 1.
 ``solver_weight`` α  choose by log P_φ + α log P_θ.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``candidates``       both only among so many of Z, drawn anew at each step, as in the authors' code (30 to 50); faster,
@@ -41,6 +43,7 @@ class Mimax:
     candidates: int = 0
     samples: int = 1
     temperature: float = 1.0
+    words: float = 0.0
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -54,12 +57,12 @@ class Mimax:
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Draw z′ for the reconstructor and choose z″ for the solver."""
         if self.switched(moment):
-            return HardEM().step(batch, moment)
+            return HardEM(words=self.words).step(batch, moment)
         # The longest job first: while a GPU scores all of Z, the CPU queues the many small ones that follow.
         reconstructor = batch.reconstructor_scores(self.candidates)
         solver = batch.solver_scores()
         if not len(solver):
-            return HardEM().step(batch, moment)
+            return HardEM(words=self.words).step(batch, moment)
         likely = torch.where(reconstructor == -torch.inf, -torch.inf, solver) if self.candidates else solver
         drawn = torch.cat(
             [
@@ -73,6 +76,8 @@ class Mimax:
         score = reconstructor - self.simplicity * batch.operations
         if self.solver_weight:
             score = score + self.solver_weight * solver
+        if self.words:
+            score = score + self.words * batch.words
         score = torch.where(solver <= IMPOSSIBLE, -torch.inf, score)  # what the solver cannot produce cannot train it
         chosen = best_solution(score, batch.offsets)
         training = batch.solver_training_scores()
@@ -82,3 +87,11 @@ class Mimax:
         else:
             solver_loss = chosen_loss(training, chosen)
         return Outcome(solver_loss, loss, chosen, solver, reconstructor)
+
+
+@dataclass(frozen=True, slots=True)
+class MimaxPlus(Mimax):
+    """MIMAX with the reconstructor of single words beside φ."""
+
+    switch: float = 3.0
+    words: float = 1.0

@@ -49,6 +49,11 @@ class Batch(Protocol):
         ...
 
     @property
+    def words(self) -> Tensor:
+        """(solutions,): log P of the question's words (:mod:`bonafide.learn.words`), for one with ``words``."""
+        ...
+
+    @property
     def allowed(self) -> Tensor:
         """(examples,): which examples this epoch's filter lets through."""
         ...

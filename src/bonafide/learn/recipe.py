@@ -7,14 +7,16 @@ names the nearest known one; a value of the wrong type is an error; ``--set sect
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, shortened
 from bonafide.files import open_bytes
 from bonafide.learn.learnable import import_task, learnable
 from bonafide.learn.methods import build_objective
@@ -32,6 +34,7 @@ class Data:
     largest: float = 1.0  # the share of train examples with the largest sets: 0.18 is the paper's hard set
     max_solutions: int = 2000  # solutions of an example that are used; more are sampled once, and reported
     simplest: float = 0.0  # the share of a sampled set that are its simplest solutions; the rest is drawn
+    likeliest: bool = False  # keep those whose words make the question likeliest (learn/words.py) in place of a sample
     propose: bool = False  # discrete: at each evaluation, add the right programs that the model predicts to the sets
     dev_examples: int = 0  # dev examples that are decoded at each evaluation; 0: all
     workers: int = 1
@@ -93,6 +96,7 @@ class TrainOptions:
     seed: int = 0
     precision: str = "auto"  # of training: auto (bf16 on a GPU), fp32, bf16. Decisions are always fp32
     graphs: bool = True  # on a GPU, launch small kernels together (CUDA graphs)
+    shard: bool = False  # of several processes, each holds a part of the encoder's weights (FSDP)
     evaluate_every: float = 1.0  # epochs
     checkpoint_every: int = 200  # steps
     select_by: str = "execution"  # the dev figure that picks the best checkpoint: execution, description, …, or last
@@ -139,22 +143,26 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     elif name in named_recipes():
         text = (resources.files("bonafide") / "recipes" / f"{name}.toml").read_bytes()
     else:
-        raise BonafideError(f"There is no recipe {name!r}{_nearest(name, named_recipes())}. Name one, or give a path.")
+        raise BonafideError(
+            f"There is no recipe {shortened(name)}{_nearest(name, named_recipes())}. Name one, or give a path."
+        )
     values = _parsed(text, name)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or "." not in key:
-            raise BonafideError(f"--set takes section.key=value, found {override!r}.")
+            raise BonafideError(f"--set takes section.key=value, found {shortened(override)}.")
         *path, last = key.strip().split(".")
         place = values
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
-                raise BonafideError(f"--set {override!r}: {part!r} is a value, not a section.")
+                raise BonafideError(f"--set {shortened(override)}: {part!r} is a value, not a section.")
         place[last] = _value(value.strip())
     data = values.get("data")
-    if isinstance(data, dict) and ":" in str(data.get("task")):
-        import_task(data["task"], Path(name).parent)
+    task = data.get("task") if isinstance(data, dict) else None
+    if isinstance(task, str) and ":" in task:
+        with _named(name):
+            import_task(task, Path(name).parent)
     return recipe_from(values, name)
 
 
@@ -165,12 +173,15 @@ def recipe_from(values: dict[str, Any], source: str) -> Recipe:
     hints = get_type_hints(Recipe)
     data = values.get("data", {})
     task = data.get("task", "sql") if isinstance(data, dict) else "sql"
-    hints["language"] = learnable(task).language_options
+    if not isinstance(task, str):
+        raise BonafideError(f"{source}: data.task: expected str, found {shortened(task)}.")
+    with _named(source):
+        hints["language"] = learnable(task).language_options
     for section, content in values.items():
         if section not in known:
-            raise BonafideError(f"{source}: there is no section [{section}]{_nearest(section, list(known))}.")
+            raise BonafideError(f"{source}: there is no section {shortened(section)}{_nearest(section, list(known))}.")
         if not isinstance(content, dict):
-            raise BonafideError(f"{source}: [{section}] must be a section with keys, found {content!r}.")
+            raise BonafideError(f"{source}: [{section}] must be a section with keys, found {shortened(content)}.")
         sections[section] = _section(hints[section], section, content, source)
     sections.setdefault("language", hints["language"]())
     recipe = Recipe(**sections)
@@ -182,23 +193,28 @@ def _section(kind: type, section: str, content: dict[str, Any], source: str) -> 
     hints = get_type_hints(kind)
     values = {}
     for key, value in content.items():
-        where = f"{source}: {section}.{key}"
+        where = f"{source}: {section}.{key if len(key) <= 60 else key[:59] + '…'}"
         if key not in hints:
             raise BonafideError(f"{where} is not known{_nearest(key, list(hints))}.")
         wanted = hints[key]
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = float(value) if abs(value) < 2**53 else math.inf
         plain = dict if key == "options" else wanted
         if not isinstance(value, plain) or (plain is not bool and isinstance(value, bool)):
-            raise BonafideError(f"{where}: expected {plain.__name__}, found {value!r}.")
+            raise BonafideError(f"{where}: expected {plain.__name__}, found {shortened(value)}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BonafideError(f"{where}: expected a finite number, found {value}.")
         if (section, key) in _CHOICES and value not in _CHOICES[section, key]:
-            raise BonafideError(f"{where}: expected one of {', '.join(_CHOICES[section, key])}, found {value!r}.")
+            raise BonafideError(
+                f"{where}: expected one of {', '.join(_CHOICES[section, key])}, found {shortened(value)}."
+            )
         values[key] = value
     return kind(**values)
 
 
 def _check(recipe: Recipe, source: str) -> None:
-    build_objective(recipe.objective.method, recipe.objective.options)
+    with _named(source):
+        build_objective(recipe.objective.method, recipe.objective.options)
     positive = {
         "train.epochs": recipe.train.epochs,
         "train.batch": recipe.train.batch,
@@ -241,14 +257,26 @@ def _check(recipe: Recipe, source: str) -> None:
 def _parsed(text: bytes, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BonafideError(f"{source} is not a recipe: {error}.") from None
+    except ValueError as error:  # of TOML, of UTF-8, or of an integer with too many digits
+        reason = str(error) if len(str(error)) <= 200 else f"{str(error)[:199]}…"
+        raise BonafideError(f"{source} is not a recipe: {reason}.") from None
+    except RecursionError:
+        raise BonafideError(f"{source} is not a recipe: its values are nested too deeply.") from None
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Say in which recipe it is, where something is wrong."""
+    try:
+        yield
+    except BonafideError as error:
+        raise BonafideError(f"{source}: {error}") from None
 
 
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

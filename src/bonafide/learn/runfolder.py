@@ -7,6 +7,7 @@ runs/a/
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
   selections.jsonl    one line an evaluation: which solution trained the solver, for each example
+  metrics.sums, …     checksums of their lines
   checkpoints/        to go on from: the last, and the best
   tensorboard/        the metrics as curves, where TensorBoard is installed
   model/              the best model: bonafide.load("runs/a")
@@ -37,6 +38,7 @@ from bonafide.errors import BonafideError
 from bonafide.files import explained, made_folder, read_json, write_json, write_whole
 from bonafide.learn.card import model_card
 from bonafide.learn.recipe import Recipe
+from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class RunFolder:
                     raise BonafideError(f"Another process is training in {path} right now.") from None
                 folder = cls(path, recipe)
                 if known.exists():
-                    folder._check_same(read_json(known))
+                    folder._check_same(read_sealed(known))
                     yield folder
                 else:
                     with folder._begun():
@@ -85,7 +87,7 @@ class RunFolder:
         """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
         begun = [self.path / "recipe.json", self.path / "environment.json"]
         try:
-            write_json(begun[0], {"tool": f"bonafide {__version__}", **self.recipe.to_json()})
+            write_sealed(begun[0], {"tool": f"bonafide {__version__}", **self.recipe.to_json()})
             write_json(begun[1], _environment())
             yield
         except BonafideError:
@@ -116,8 +118,7 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """What was logged."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("\n")]  # a full disk or a kill can cut the last
+        return read_log(path) if path.exists() else []
 
     def evaluated_steps(self) -> list[int]:
         """Steps at which the dev figures were taken."""
@@ -127,16 +128,15 @@ class RunFolder:
         """Drop what was logged after a checkpoint: it will be logged again."""
         kept = [entry for entry in self.metrics() if entry["step"] <= step]
         evaluations = sum("evaluation" in entry for entry in kept)
-        with write_whole(self.path / "metrics.jsonl") as stream:
-            stream.writelines(json.dumps(entry).encode() + b"\n" for entry in kept)
         selections = self.path / "selections.jsonl"
-        lines = selections.read_bytes().splitlines(keepends=True) if selections.exists() else []
-        with write_whole(selections) as stream:
-            stream.writelines(lines[:evaluations])
+        selected = read_log(selections) if selections.exists() else []
+        for name, entries in (("metrics.jsonl", kept), ("selections.jsonl", selected[:evaluations])):
+            with vouched(self.path / name), write_whole(self.path / name) as stream:
+                stream.writelines(json.dumps(entry).encode() + b"\n" for entry in entries)
 
     def finish(self, best: dict[str, Any], data: dict[str, Any]) -> None:
         """Write the model card, and the page that a person reads."""
-        write_json(self.path / "result.json", {"best": best, "data": data})
+        write_sealed(self.path / "result.json", {"best": best, "data": data})
         store = Path(self.recipe.data.solutions or self.path / "solutions")
         card = model_card(self.recipe, read_json(self.path / "environment.json"), best, data, store)
         with write_whole(self.path / "card.md") as stream:
@@ -168,8 +168,10 @@ class RunFolder:
         write_json(self.path / "failed-batch.json", what)
 
     def _append(self, name: str, entry: dict[str, Any]) -> None:
-        with explained(self.path / name, "write"), (self.path / name).open("a") as stream:
-            stream.write(json.dumps(entry) + "\n")
+        line = json.dumps(entry).encode() + b"\n"
+        with explained(self.path / name, "write"), (self.path / name).open("ab") as stream:
+            stream.write(line)
+        vouch_for(self.path / name, line)
 
 
 def _environment() -> dict[str, Any]:

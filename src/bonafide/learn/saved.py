@@ -11,7 +11,8 @@ model/
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from typing import Any
 import torch
 
 from bonafide import __version__
-from bonafide.errors import BonafideError
-from bonafide.files import explained, read_json, write_json
+from bonafide.errors import BonafideError, shortened
+from bonafide.files import explained
 from bonafide.learn.checkpoint import read_tensors, replace_folder, sha256, write_tensors
 from bonafide.learn.learnable import Learnable, SolverModule, learnable
 from bonafide.pretrained import checkpoint_errors
 from bonafide.reconstruct.model import Reconstructor
+from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
 
@@ -75,8 +77,9 @@ def save_model(folder: Path, model: Model) -> None:
                 write_tensors(part / "reconstructor.safetensors", model.reconstructor.state_dict())
                 _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
                 about["reconstructor"] = model.reconstructor.config()
-            about["sha256"] = {path.name: sha256(path) for path in sorted(part.glob("*.safetensors"))}
-            write_json(part / "model.json", about)
+            files = sorted(path for path in part.rglob("*") if path.is_file())
+            about["sha256"] = {str(path.relative_to(part)): sha256(path) for path in files}
+            write_sealed(part / "model.json", about)
             replace_folder(part, folder)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -99,33 +102,71 @@ def load(run: Path | str, device: str | torch.device = "cpu") -> Model:
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     if not (folder / "model.json").exists():
         raise BonafideError(f"{run} holds no trained model: there is no {folder / 'model.json'}. Train one first.")
-    about = read_json(folder / "model.json")
+    about = read_sealed(folder / "model.json")
     if about.get("format") != FORMAT:
         raise BonafideError(
             f"{folder} was written by {about.get('tool', 'an unknown tool')} in model format {about.get('format')!r}; "
             f"this is bonafide {__version__}, which reads format {FORMAT}."
         )
     for key in ("solver", "recipe"):
-        if key not in about:
+        if not isinstance(about.get(key), dict):
             raise BonafideError(f"{folder / 'model.json'} does not say what {key} the model has: it may be damaged.")
-    for name, expected in about.get("sha256", {}).items():
-        if sha256(folder / name) != expected:
-            raise BonafideError(f"{folder / name} is damaged or cut short: its checksum is another.")
-    task = learnable(about["recipe"]["data"].get("task", "sql"))
-    solver = task.load_solver(about["solver"], folder / "solver-tokenizer")
-    _load_weights(solver, folder / "solver.safetensors")
+    _check_files(folder, about.get("sha256", {}))
+    with _described(folder, "recipe"):
+        task = learnable(about["recipe"]["data"].get("task", "sql"))
+    tensors = read_tensors(folder / "solver.safetensors")
+    with _described(folder, "solver"):
+        _check_layers(about["solver"], len(tensors))
+        solver = task.load_solver(about["solver"], folder / "solver-tokenizer")
+    _load_weights(solver, tensors, folder / "solver.safetensors")
     reconstructor, tokenizer = None, None
     if "reconstructor" in about:
         with checkpoint_errors(folder / "reconstructor-tokenizer"):
             tokenizer = AutoTokenizer.from_pretrained(folder / "reconstructor-tokenizer")
-        reconstructor = Reconstructor.from_config(about["reconstructor"])
-        _load_weights(reconstructor, folder / "reconstructor.safetensors")
+        tensors = read_tensors(folder / "reconstructor.safetensors")
+        with _described(folder, "reconstructor"):
+            _check_layers(about["reconstructor"], len(tensors))
+            reconstructor = Reconstructor.from_config(about["reconstructor"])
+        _load_weights(reconstructor, tensors, folder / "reconstructor.safetensors")
         reconstructor.to(device).eval()
     return Model(solver.to(device).eval(), reconstructor, tokenizer, about)
 
 
-def _load_weights(module: torch.nn.Module, path: Path) -> None:
+def _check_files(folder: Path, sums: Any) -> None:
+    if not isinstance(sums, dict):
+        raise BonafideError(f"{folder / 'model.json'} does not say which checksums the files have: it may be damaged.")
+    for name, expected in sums.items():
+        if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise BonafideError(f"{folder / 'model.json'} names a file outside its folder, {shortened(name)}.")
+        if sha256(folder / name) != expected:
+            raise BonafideError(f"{folder / name} is damaged or cut short: its checksum is another.")
+
+
+@contextmanager
+def _described(folder: Path, part: str) -> Iterator[None]:
+    """Build a part from what ``model.json`` says of it, which may be anything where somebody changed it."""
     try:
-        module.load_state_dict(read_tensors(path))
+        yield
+    except BonafideError as error:
+        raise BonafideError(f"{folder / 'model.json'}: {error}") from None
+    except Exception as error:  # of a damaged configuration transformers and torch raise errors of almost any type
+        reason = shortened(str(error).strip() or type(error).__name__)
+        raise BonafideError(
+            f"{folder / 'model.json'} does not describe a {part} ({reason}): it may be damaged, or of another version."
+        ) from None
+
+
+def _check_layers(config: dict[str, Any], tensors: int) -> None:
+    """A model is built before its weights are put in: one of more layers than there are weights is not begun."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            _check_layers(value, tensors)
+        elif "layers" in key and isinstance(value, int) and value > tensors:
+            raise BonafideError(f"{key} is {value:,}, and the weights are {tensors:,} tensors: it may be damaged.")
+
+
+def _load_weights(module: torch.nn.Module, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    try:
+        module.load_state_dict(tensors)
     except (RuntimeError, KeyError) as error:
         raise BonafideError(f"{path} does not fit the model it is for: {str(error).splitlines()[0]}") from None

@@ -10,6 +10,7 @@ The first process writes everything that is written.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, distributed
 
 from bonafide.errors import BonafideError
+from bonafide.learn.sharding import summed_gradients
 
 
 class Together:
@@ -59,6 +61,27 @@ class Together:
             distributed.all_reduce(moved, operation)
         return moved.to(values.device)
 
+    def losses(self, totals: dict[str, Tensor], candidates: int) -> tuple[Tensor, int]:
+        """(losses,), on their way to the CPU, and the solutions that were scored, of all processes."""
+        if not self.alone:
+            names, nothing = ("loss", "reconstructor_loss"), torch.zeros((), device=self._device)
+            there = self.largest(torch.tensor([name in totals for name in names], dtype=torch.int64)).tolist()
+            for name, has in zip(names, there, strict=True):
+                if has:
+                    totals[name] = self.summed(totals.get(name, nothing))
+            candidates = int(self.summed(torch.tensor(candidates)))
+        losses = torch.stack([torch.zeros((), device=self._device), *totals.values()])[1:]
+        return losses.to("cpu", non_blocking=True), candidates
+
+    def told(self, value: Any) -> Any:
+        """What the first process says, as JSON, in all."""
+        if self.alone:
+            return value
+        said = torch.tensor(list(json.dumps(value).encode()), dtype=torch.int64)
+        length = int(self.largest(torch.tensor(len(said) if self.first else 0)))
+        heard = self.summed(said if self.first else torch.zeros(length, dtype=torch.int64))
+        return json.loads(bytes(heard.tolist()))
+
     def wait(self) -> None:
         """Until all processes are here."""
         self.summed(torch.zeros(1))
@@ -82,6 +105,7 @@ class Together:
         """Sum the gradients over the processes; a weight that has none in any process keeps none."""
         if self.alone or not weights:
             return
+        weights = summed_gradients(weights, self.count)
         there = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int64)
         used = [weight for weight, has in zip(weights, self.largest(there).tolist(), strict=True) if has]
         if not used:

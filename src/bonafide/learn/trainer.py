@@ -9,10 +9,12 @@ Devices, mixed precision and gradient scaling are accelerate's; several processe
 
 from __future__ import annotations
 
+import copy
+import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,10 +26,10 @@ from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
-from bonafide import ragged
 from bonafide.errors import BonafideError
 from bonafide.examples import write_jsonl
 from bonafide.learn import draws
+from bonafide.learn.building import new_reconstructor, prepared, warn_of_long
 from bonafide.learn.checkpoint import (
     Trained,
     checkpoint_path,
@@ -35,22 +37,25 @@ from bonafide.learn.checkpoint import (
     keep_only,
     load_checkpoint,
     save_checkpoint,
+    take_part,
 )
+from bonafide.learn.cutting import micro_batches, pieces
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
+from bonafide.learn.memory import ENDLESS, Room, fitting, no_way_back
 from bonafide.learn.methods import build_objective
-from bonafide.learn.microbatch import Ahead, MicroBatch, Models, Prepared
+from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
 from bonafide.learn.monitor import Monitor, dev_figures, proposals
 from bonafide.learn.objective import Moment, Objective, Outcome
+from bonafide.learn.optimiser import optimisers, precision, schedule
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, save_model
+from bonafide.learn.sharding import bring_together, clip_gradients, of_no_weight, shard_encoder
+from bonafide.learn.steps import Done, Launched, stop_for_nan
 from bonafide.learn.together import Together
 from bonafide.learn.track import Board
-from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
-from bonafide.reconstruct.denoise import Denoising
-from bonafide.reconstruct.layout import Layout, tokenise
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +68,7 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Launched:
-    """A step that the device was asked for."""
-
-    step: int  # optimiser steps before it
-    names: list[str]
-    losses: Tensor  # (losses,), there once ``arrived``
-    candidates: int
-    arrived: torch.cuda.Event | None
+_logger = logging.getLogger(__name__)
 
 
 def train(
@@ -84,7 +79,7 @@ def train(
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     # The first process may search for hours while the others wait.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=7))
-    accelerator = Accelerator(mixed_precision=_precision(recipe.train.precision), kwargs_handlers=[patience])
+    accelerator = Accelerator(mixed_precision=precision(recipe.train.precision), kwargs_handlers=[patience])
     together = Together(accelerator.device)
     with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
         if together.first:
@@ -93,7 +88,8 @@ def train(
         if not together.first:  # the first has searched, where there was no store
             data = load_training_data(recipe, out)
         trainer = Trainer(recipe, data, folder, watcher, accelerator)
-        trainer.run()
+        with no_way_back():
+            trainer.run()
         together.leave()
         return folder
 
@@ -112,11 +108,9 @@ class Trainer:
         self.recipe, self.data, self.folder = recipe, data, folder
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
-        self.accelerator = accelerator or Accelerator(mixed_precision=_precision(recipe.train.precision))
+        self.accelerator = accelerator or Accelerator(mixed_precision=precision(recipe.train.precision))
         self.together = Together(self.accelerator.device)
         self._watcher = watcher if self.together.first else None
-        if recipe.data.propose and not self.together.alone:
-            raise BonafideError("data.propose needs one process: leave it out, or start without accelerate launch.")
         if self.accelerator.device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # TF32: scores that decide stay well above bf16
             torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape, ten times slower here
@@ -130,7 +124,14 @@ class Trainer:
         self.proposed: list[tuple[int, str]] = []
         self.step = 0
         self._stopped = False
+        self.room = Room(recipe.train.budget)
+        self._at: list[int] = []  # the micro-batch that is computed
         self._ahead = Ahead(self.models, recipe.train.seed)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether each process has a part of the encoder."""
+        return self.recipe.train.shard and not self.together.alone
 
     @property
     def steps_per_epoch(self) -> int:
@@ -143,43 +144,31 @@ class Trainer:
         self.solver: SolverModule = self.task.build_solver(recipe, self.data.store, texts)
         self.reconstructor, self.reconstructor_tokenizer = None, None
         if self.objective.needs_reconstructor:
-            options = recipe.reconstructor
-            spec = ReconstructorSpec(
-                kind=cast(Any, options.kind),
-                path=options.path or None,
-                layers=options.layers,
-                width=options.width,
-                heads=options.heads,
-                feed_forward=4 * options.width,
-                dropout=options.dropout,
-                denoising=Denoising(epochs=options.denoise_epochs),
-            )
-            self.reconstructor, self.reconstructor_tokenizer = build_reconstructor(
-                spec, texts=texts, questions=[item.example.question for item in self.data.items], seed=recipe.train.seed
-            )
+            questions = [item.example.question for item in self.data.items]
+            self.reconstructor, self.reconstructor_tokenizer = new_reconstructor(recipe, texts, questions)
         self._seed_dropout(0)  # training draws the same whatever building the models drew
         self.modules: dict[str, nn.Module] = {"solver": self.solver}
-        self.optimisers = {"solver": _solver_optimiser(self.solver, recipe, self.accelerator.device.type == "cuda")}
         if self.reconstructor is not None:
             self.modules["reconstructor"] = self.reconstructor
-            self.optimisers["reconstructor"] = torch.optim.AdamW(
-                self.reconstructor.parameters(),
-                lr=recipe.train.reconstructor_rate,
-                eps=1e-6,
-                weight_decay=0.0,
-                fused=self.accelerator.device.type == "cuda",
-            )
+        device = self.accelerator.device
+        for module in self.modules.values():
+            module.to(device).train()
+            self.together.share_weights([module])
+        self._whole = self.solver  # what predicts and is saved
+        if self.sharded:
+            self._whole = copy.deepcopy(self.solver).cpu() if self.together.first else None
+            shard_encoder(self.solver, device, self.together.count)
+        self.optimisers = optimisers(self.modules, recipe, device)
         self._weights = {name: list(module.parameters()) for name, module in self.modules.items()}
         self._rates = {name: [group["lr"] for group in each.param_groups] for name, each in self.optimisers.items()}
-        for name, module in self.modules.items():
-            module.to(self.accelerator.device).train()
-            self.together.share_weights([module])
-            self.optimisers[name] = self.accelerator.prepare_optimizer(self.optimisers[name])
-        if self.accelerator.device.type == "cuda" and recipe.train.graphs:
-            self.solver.encoder.record()
+        for name, optimiser in self.optimisers.items():
+            self.optimisers[name] = self.accelerator.prepare_optimizer(optimiser)
+        if device.type == "cuda" and recipe.train.graphs:
+            if not self.sharded:
+                self.solver.encoder.record()
             if self.reconstructor is not None:
                 self.reconstructor.record()
-        self.models = Models(self.solver, self.reconstructor, self.accelerator.device, self.accelerator.autocast)
+        self.models = Models(self.solver, self.reconstructor, device, self.accelerator.autocast)
 
     def _seed_dropout(self, step: int) -> None:
         """What is not keyed by example: dropout, in each process its own."""
@@ -192,17 +181,17 @@ class Trainer:
             self._prepared(item) if self.together.owns(place) else Prepared.of_another(item.example.id)
             for place, item in enumerate(self.data.items)
         ]
+        self._shortened = self._count("shortened")
+        if self._shortened and self.together.first:
+            warn_of_long(self._shortened, len(self.items), self.solver)
+
+    def _count(self, name: str) -> int:
+        """The sum over all training examples of what their features say by this name."""
+        return int(self.together.summed(torch.tensor(sum(int(getattr(each.features, name, 0)) for each in self.items))))
 
     def _prepared(self, item: Item) -> Prepared:
-        layouts: tuple[Layout, ...] = ()
-        if self.reconstructor_tokenizer is not None:
-            layouts = tuple(
-                tokenise(shown, item.example.question, self.reconstructor_tokenizer)
-                for shown in self.task.rendered(item, self.recipe)
-            )
-        operations = self.task.operations(item.solutions)
-        features = self.solver.features(item.example.question, item.context, item.solutions)
-        return Prepared(item.example.id, features, layouts, operations)
+        tokenizer, words = self.reconstructor_tokenizer, self.data.words
+        return prepared(item, self.task, self.recipe, self.solver, tokenizer, words)
 
     def _extend(self, proposed: list[tuple[int, str]]) -> None:
         """Add proposed solutions, each given by an example's place and its text, to the sets."""
@@ -210,9 +199,11 @@ class Trainer:
             item = self.data.items[place]
             task = cast(Proposing, self.task)
             self.data.items[place] = replace(item, solutions=task.extended(item, text, self.data.store))
-            self.items[place] = self._prepared(self.data.items[place])
+            if self.together.owns(place):
+                self.items[place] = self._prepared(self.data.items[place])
         self.proposed += proposed
-        self._ahead.forget()  # the next batch may have been made of what was there before
+        if proposed:
+            self._ahead.forget()  # the next batch may have been made of what was there before
 
     def run(self) -> None:
         """Train to the end, from the start or from the last checkpoint."""
@@ -220,7 +211,7 @@ class Trainer:
         self._board = Board(self.folder.path / "tensorboard", self.step) if self.together.first else None
         started, done_before = time.perf_counter(), self.step
         allowed: list[bool] | None = None
-        launched: _Launched | None = None
+        launched: Launched | None = None
         while self.step < self.steps and not self._stopped:
             moment = Moment(self.step, self.steps_per_epoch)
             if isinstance(self.objective, HardEMThreshold) and (
@@ -243,30 +234,30 @@ class Trainer:
                     self._save()
             elif saves:
                 self._save()
-        unreachable = sum(getattr(item.features, "unreachable", 0) for item in self.items)
-        unreachable = int(self.together.summed(torch.tensor(unreachable)))
+        unreachable = self._count("unreachable")
         if self._board is None:
             return
         self._board.close()
         if self.proposed:
             named = [{"id": self.items[place].id, "solution": text} for place, text in self.proposed]
             write_jsonl(self.folder.path / "proposed.jsonl", named)
-        counted = {**self.data.report, "unreachable": unreachable, "proposed": len(self.proposed)}
-        self.folder.finish(self.best, counted)
+        counted = {"unreachable": unreachable, "shortened": self._shortened, "proposed": len(self.proposed)}
+        self.folder.finish(self.best, {**self.data.report, **counted})
 
     def _log(self, entry: dict[str, Any]) -> None:
         if self._board is not None:
             self.folder.log(entry)
             self._board.log(entry)
 
-    def _report(self, launched: _Launched, steps_per_second: float) -> None:
+    def _report(self, launched: Launched, steps_per_second: float) -> None:
         """Log a step. On a GPU this is done when the next step is on its way, so that the GPU never waits for it."""
         if launched.arrived is not None:
             launched.arrived.synchronize()
         figures = dict(zip(launched.names, launched.losses.tolist(), strict=True))
         for name, loss in figures.items():
             if not math.isfinite(loss):
-                self._stop_for_nan(name, launched.step)
+                names = [self.items[index].id for index in self._chosen(launched.step)]
+                stop_for_nan(self.folder, name, launched.step, names, self.together.first)
         figures["candidates"] = float(launched.candidates)
         figures["examples_per_second"] = steps_per_second * self.recipe.train.batch
         step = launched.step + 1
@@ -278,45 +269,87 @@ class Trainer:
     def _due(self, epochs: float) -> bool:
         return self.step % max(1, round(epochs * self.steps_per_epoch)) == 0
 
-    def _step(self, moment: Moment, allowed: list[bool] | None) -> _Launched:
-        totals: dict[str, Tensor] = {}
-        parts = self._parts(moment.step)
-        examples, candidates = len(self._chosen(moment.step)), 0
-        following = [*parts[1:], *(self._parts(moment.step + 1)[:1] if moment.step + 1 < self.steps else [])]
-        for place, part in enumerate(parts):
-            items = [self.items[index] for index in part]
-            ready = self._ahead.take(items, moment)
-            permitted = None if allowed is None else [allowed[index] for index in part]
-            batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready)
-            outcome = self.objective.step(batch, moment)
-            candidates += sum(item.size for item in items)
-            self._backward(outcome, examples, totals)
-            self.monitor.see(part, batch.offsets, outcome)
-            if place == len(parts) - 1:
-                self._optimise(moment)  # before the next batch is put together, which a GPU need not wait for
-            if place < len(following):
-                then = Moment(moment.step + (place == len(parts) - 1), self.steps_per_epoch)
-                self._ahead.prepare([self.items[index] for index in following[place]], batch.asked, then)
-        if not parts:
-            self._optimise(moment)
-        losses, candidates = self._over_all(totals, candidates)
+    def _step(self, moment: Moment, allowed: list[bool] | None) -> Launched:
+        done = fitting(lambda: self._add_gradients(moment, allowed), self._shrink, self.models.device)
+        self._optimise(moment)  # before the next batch is put together, which a GPU need not wait for
+        if moment.step + 1 < self.steps:
+            self._look_ahead(self._parts(moment.step + 1)[:1], done.asked, moment.step + 1)
+        for part, offsets, outcome in done.seen:
+            self.monitor.see(part, offsets, outcome)
+        losses, candidates = self.together.losses(done.totals, done.candidates)
         arrived = None
         if self.accelerator.device.type == "cuda":
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-        return _Launched(moment.step, list(totals), losses, candidates, arrived)
+        return Launched(moment.step, list(done.totals), losses, candidates, arrived)
 
-    def _over_all(self, totals: dict[str, Tensor], candidates: int) -> tuple[Tensor, int]:
-        """(losses,), on their way to the CPU, and the solutions that were scored, of all processes."""
-        if not self.together.alone:
-            names, nothing = ("loss", "reconstructor_loss"), torch.zeros((), device=self.models.device)
-            there = self.together.largest(torch.tensor([name in totals for name in names], dtype=torch.int64)).tolist()
-            for name, has in zip(names, there, strict=True):
-                if has:
-                    totals[name] = self.together.summed(totals.get(name, nothing))
-            candidates = int(self.together.summed(torch.tensor(candidates)))
-        losses = torch.stack([torch.zeros((), device=self.models.device), *totals.values()])[1:]
-        return losses.to("cpu", non_blocking=True), candidates
+    def _add_gradients(self, moment: Moment, allowed: list[bool] | None) -> Done:
+        """Go through the micro-batches of a step."""
+        done = Done()
+        parts = self._parts(moment.step)
+        examples = len(self._chosen(moment.step))
+        room = self._room_inside
+        for place, part in enumerate(self._each(parts)):
+            items = [self.items[index] for index in part]
+            ready = self._ahead.take(items, moment, room)
+            permitted = None if allowed is None else [allowed[index] for index in part]
+            batch = MicroBatch(items, self.models, moment, self.recipe.train.seed, permitted, ready, room)
+            outcome = self.objective.step(batch, moment)
+            if place >= len(parts):
+                self._backward(of_no_weight(outcome), examples, {})
+                continue
+            done.candidates += sum(item.size for item in items)
+            self._backward(outcome, examples, done.totals)
+            done.seen.append((part, batch.offsets, replace(outcome, solver_loss=None, reconstructor_loss=None)))
+            done.asked = batch.asked
+            self._look_ahead(parts[place + 1 : place + 2], done.asked, moment.step)
+        return done
+
+    def _look_ahead(self, parts: list[list[int]], asked: Asked | None, step: int) -> None:
+        for part in parts:
+            if asked is not None:
+                moment = Moment(step, self.steps_per_epoch)
+                self._ahead.prepare([self.items[index] for index in part], asked, moment, self._room_inside)
+
+    @property
+    def _room_inside(self) -> Room:
+        """What one micro-batch is cut by; sharded weights are read once for it, in all processes."""
+        return ENDLESS if self.sharded else self.room
+
+    def _each(self, parts: list[list[int]]) -> Iterator[list[int]]:
+        """These micro-batches; where processes compute together, then any, until all have had as many."""
+        most = int(self.together.largest(torch.tensor(len(parts)))) if self.sharded else len(parts)
+        for part in [*parts, *[[self.together.rank]] * (most - len(parts))]:
+            self._at = part
+            yield part
+
+    def _shrink(self, reason: str) -> None:
+        """Drop what was begun, and make the micro-batches smaller for the rest of the run."""
+        for optimiser in self.optimisers.values():
+            optimiser.zero_grad()
+        self._ahead.forget()
+        part, before = self._at, self.room.budget
+        tokens = sum(self.items[index].tokens for index in part)
+        what = f"{len(part)} examples of {tokens:,} tokens ({reason})"
+        if self.sharded:
+            raise BonafideError(
+                f"Memory ran out on {what}. With train.shard, processes compute together, and one cannot do a step "
+                "again alone. Start anew with a smaller train.budget."
+            )
+        room = self.room.smaller(tokens, lambda room: pieces(self.items, part, room, self.models))
+        if room is None:
+            item = self.items[part[0]]
+            raise BonafideError(
+                f"Memory ran out on one example alone: {item.id}, with {item.size:,} solutions and {tokens:,} tokens "
+                f"({reason}). Use fewer of its solutions (data.max_solutions), a smaller model, or a device with more "
+                "memory. The last checkpoint is unharmed."
+            )
+        self.room = room
+        _logger.warning(
+            f"Memory ran out in step {self.step + 1} on {what}. The step is done again, and the run goes on, with "
+            f"micro-batches of at most {room.budget:,} tokens instead of {before:,}."
+        )
+        self._log({"step": self.step + 1, "out_of_memory": reason, "budget": room.budget})
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:
         for name, loss in (("loss", outcome.solver_loss), ("reconstructor_loss", outcome.reconstructor_loss)):
@@ -328,12 +361,15 @@ class Trainer:
             totals[name] = totals.get(name, torch.zeros((), device=mean.device)) + mean.detach()
 
     def _optimise(self, moment: Moment) -> None:
-        rate = _schedule(moment.step, self.steps, self.recipe.train.warmup)
+        rate = schedule(moment.step, self.steps, self.recipe.train.warmup)
         for name, optimiser in self.optimisers.items():
             weights = self._weights[name]
             self.together.add_gradients(weights)
             if any(weight.grad is not None for weight in weights):
-                self.accelerator.clip_grad_norm_(weights, self.recipe.train.clip)
+                if self.sharded:
+                    clip_gradients(weights, self.recipe.train.clip)
+                else:
+                    self.accelerator.clip_grad_norm_(weights, self.recipe.train.clip)
                 for group, full in zip(optimiser.param_groups, self._rates[name], strict=True):
                     group["lr"] = full * rate
                 optimiser.step()
@@ -341,25 +377,11 @@ class Trainer:
 
     def _parts(self, step: int) -> list[list[int]]:
         """The micro-batches of a step that are this process's."""
-        return list(self._micro_batches([each for each in self._chosen(step) if self.together.owns(each)]))
+        return micro_batches(self.items, [each for each in self._chosen(step) if self.together.owns(each)], self.room)
 
     def _chosen(self, step: int) -> list[int]:
         place = (step % self.steps_per_epoch) * self.recipe.train.batch
         return self._order(step // self.steps_per_epoch)[place : place + self.recipe.train.batch]
-
-    def _micro_batches(self, chosen: Sequence[int]) -> Iterator[list[int]]:
-        """The examples of a step in parts of like size, each within the token budget if one example allows it."""
-        part: list[int] = []
-        cost = 0
-        for index in sorted(chosen, key=lambda each: (self.items[each].size, self.items[each].id)):
-            tokens = self.items[index].tokens
-            if part and cost + tokens > self.recipe.train.budget:
-                yield part
-                part, cost = [], 0
-            part.append(index)
-            cost += tokens
-        if part:
-            yield part
 
     def _order(self, epoch: int) -> list[int]:
         if getattr(self, "_ordered", None) != epoch:
@@ -369,38 +391,42 @@ class Trainer:
     def _filter(self, moment: Moment) -> list[bool]:
         """HardEM-thres's filter of this epoch, from the solver's best score of every training example."""
         assert isinstance(self.objective, HardEMThreshold)
-        own = [place for place in range(len(self.items)) if self.together.owns(place)]
-        best = torch.full((len(self.items),), -torch.inf)
-        for start in range(0, len(own), self.recipe.train.batch):
-            part = own[start : start + self.recipe.train.batch]
-            batch = MicroBatch([self.items[place] for place in part], self.models, moment, self.recipe.train.seed)
-            scores = batch.solver_scores()
-            best[part] = scores[ragged.argmax(scores, batch.offsets)].float().cpu()
+        best = fitting(lambda: self._best_scores(moment), self._shrink, self.models.device)
         sizes = torch.tensor([len(item.solutions) for item in self.data.items])
         used = self.objective.prepare(self.together.largest(best), sizes, moment.epoch)
         self._log({"step": self.step, "used_by_threshold": float(used.float().mean())})
         return [bool(each) for each in used]
 
+    def _best_scores(self, moment: Moment) -> Tensor:
+        """(training examples,): the solver's best score of each of this process's, −inf for the others."""
+        own = [place for place in range(len(self.items)) if self.together.owns(place)]
+        starts, step = range(0, len(own), self.recipe.train.batch), self.recipe.train.batch
+        parts = [part for start in starts for part in micro_batches(self.items, own[start : start + step], self.room)]
+        return best_scores(self.items, self._each(parts), self.models, moment, self._room_inside)
+
     def _evaluate(self) -> bool:
         """Log the epoch and the dev figures, save, and say whether to stop early."""
         self.monitor.gather(self.together)
-        stops = self._judge() if self.together.first else False
+        if self.sharded:
+            bring_together(self.solver, self._whole)
+        stops, proposed = self._judge() if self.together.first else (False, [])
+        self._extend([(place, text) for place, text in self.together.told(proposed)])
         self.monitor.forget_sums()
         for module in self.modules.values():
             module.train()
         self._save()
         return bool(self.together.largest(torch.tensor(int(stops))))
 
-    def _judge(self) -> bool:
-        """The first process's part of an evaluation."""
+    def _judge(self) -> tuple[bool, list[tuple[int, str]]]:
+        """The first process's part of an evaluation: whether to stop, and solutions to add to the sets."""
         figures = self.monitor.epoch_figures()
         self.folder.log_selections(self.step / self.steps_per_epoch, self.monitor.selections())
         model = self._model()
         if self.data.dev is not None:
             figures |= dev_figures(model, self.data.dev, self.recipe)
+        proposed = proposals(model, self.data.items) if self.recipe.data.propose else []
         if self.recipe.data.propose:
-            self._extend(proposals(model, self.data.items))
-            figures["proposed"] = float(len(self.proposed))
+            figures["proposed"] = float(len(self.proposed) + len(proposed))
         self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
@@ -411,15 +437,22 @@ class Trainer:
             self.best = {"figure": figure, "by": key if known else "last step", "step": self.step, **figures}
             save_model(self.folder.path / "model", model)
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
-        return bool(self.recipe.train.patience) and waited >= self.recipe.train.patience
+        if self.sharded:
+            self._whole.cpu()
+        return bool(self.recipe.train.patience) and waited >= self.recipe.train.patience, proposed
 
     def _model(self) -> Model:
         about = {"recipe": self.recipe.to_json(), "step": self.step}
-        return Model(self.solver, self.reconstructor, self.reconstructor_tokenizer, about)
+        solver = self._whole.to(self.accelerator.device)
+        return Model(solver, self.reconstructor, self.reconstructor_tokenizer, about)
 
     def _save(self) -> None:
         self.monitor.gather(self.together)
+        self._take_room(-int(self.together.largest(torch.tensor(-self.room.budget))))
+        trained = Trained(self.modules, self.optimisers)
         if not self.together.first:
+            if self.sharded:
+                take_part(trained)
             self._seed_dropout(self.step)  # as when it goes on from here
             self.together.wait()
             return
@@ -429,13 +462,20 @@ class Trainer:
             "best": self.best,
             "monitor": self.monitor.state(),
             "proposed": self.proposed,
+            "budget": self.room.budget,
         }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
-        path = save_checkpoint(self.folder.checkpoints, Trained(self.modules, self.optimisers), state)
+        path = save_checkpoint(self.folder.checkpoints, trained, state)
         best = checkpoint_path(self.folder.checkpoints, self.best.get("step", self.step))
         keep_only(self.folder.checkpoints, {path, best})
         self.together.wait()
+
+    def _take_room(self, budget: int) -> None:
+        """The least that any process has, as when the run goes on from a checkpoint."""
+        if budget < self.room.budget:
+            self.room = Room(budget, reduced=True)
+            self._ahead.forget()
 
     def _restore(self) -> None:
         found = checkpoints(self.folder.checkpoints)
@@ -448,45 +488,10 @@ class Trainer:
         self.monitor.restore(state["monitor"], self.together)
         if not self.together.first:
             self._seed_dropout(self.step)
+        self._take_room(state.get("budget", self.room.budget))
         self._extend([(place, text) for place, text in state.get("proposed", [])])
         if isinstance(self.objective, HardEMThreshold):
             self.objective.state = state["objective"]
         if self.together.first:
             self.folder.forget_after(self.step)
         self.together.wait()
-
-    def _stop_for_nan(self, name: str, step: int) -> None:
-        examples = [self.items[index].id for index in self._chosen(step)]
-        if self.together.first:
-            self.folder.write_failure({"step": step, "loss": name, "examples": examples})
-        raise BonafideError(
-            f"The {name} of step {step} is not a number. Its batch is saved in "
-            f"{self.folder.path / 'failed-batch.json'}; the last checkpoint is unharmed. A lower learning rate usually "
-            "helps."
-        )
-
-
-def _solver_optimiser(solver: SolverModule, recipe: Recipe, fused: bool) -> torch.optim.Optimizer:
-    encoder = {id(parameter) for parameter in solver.encoder.parameters()}
-    groups = [
-        {
-            "params": [each for each in solver.parameters() if (id(each) in encoder) == inside],
-            "lr": rate,
-        }
-        for inside, rate in ((True, recipe.train.encoder_rate), (False, recipe.train.head_rate))
-    ]
-    return torch.optim.AdamW(groups, eps=1e-6, weight_decay=recipe.train.weight_decay, fused=fused)
-
-
-def _schedule(step: int, steps: int, warmup: float) -> float:
-    """Linear warm-up, then linear decay that ends at 0 with the last step."""
-    rising = max(1, round(warmup * steps))
-    if step < rising:
-        return (step + 1) / rising
-    return max(0.0, (steps - step) / max(1, steps - rising))
-
-
-def _precision(wanted: str) -> str:
-    if wanted == "bf16" or (wanted == "auto" and torch.cuda.is_available()):
-        return "bf16"
-    return "no"

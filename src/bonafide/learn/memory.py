@@ -1,0 +1,114 @@
+"""When memory runs out: what that looks like, and how a step is cut smaller.
+
+A micro-batch is what fits the token budget (``train.budget``). Where memory runs out all the same, the trainer drops
+what the step has done so far, puts the random streams back, and does the step again with a smaller budget, which the
+rest of the run keeps. A step's loss is a sum over its examples, so the weights come out the same, but for dropout.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from bonafide.errors import BonafideError
+
+Made = TypeVar("Made")
+
+_SAYINGS = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED", "bad_alloc")
+_LEAST = 64
+"""A budget that no chunk is cut below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tokens are computed at a time."""
+
+    budget: int
+    reduced: bool = False  # memory ran out with more: then the reconstructor's chunks are cut to it too
+
+    def smaller(self, cost: int, cut: Callable[[Room], object]) -> Room | None:
+        """Half of what was too much, or less: the most with which ``cut`` gives other pieces; None if nothing does."""
+        before, budget = cut(self), min(self.budget, cost)
+        while budget // 2 >= _LEAST:
+            budget //= 2
+            if cut(Room(budget, reduced=True)) != before:
+                return Room(budget, reduced=True)
+        return None
+
+
+ENDLESS = Room(sys.maxsize)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """Where torch's random streams stand."""
+
+    cpu: Tensor
+    cuda: Tensor | None
+
+    @classmethod
+    def now(cls, device: torch.device) -> RandomState:
+        """As they are, of the CPU and of this device."""
+        return cls(torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None)
+
+    def put_back(self, device: torch.device) -> None:
+        """Let them go on from here."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda, device)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is what torch or numpy raise where memory cannot be had, of a GPU or of the machine."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(saying in str(error) for saying in _SAYINGS)
+
+
+def fitting(attempt: Callable[[], Made], shrink: Callable[[str], None], device: torch.device) -> Made:
+    """What ``attempt`` gives; where memory runs out, ``shrink`` is told why, and it is made again."""
+    state = RandomState.now(device)
+    while True:
+        try:
+            return attempt()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            reason = said(error)
+        # Here the error is gone, and with it what its traceback held.
+        give_back(device)
+        shrink(reason)
+        state.put_back(device)
+
+
+@contextmanager
+def no_way_back() -> Iterator[None]:
+    """Where what was begun cannot be done again in smaller pieces."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise BonafideError(
+            f"Memory ran out outside of a step's micro-batches ({said(error)}). The last checkpoint is unharmed: go on "
+            "with --resume where there is more memory, or train a smaller encoder."
+        ) from error
+
+
+def said(error: BaseException) -> str:
+    """The first line of its message."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def give_back(device: torch.device) -> None:
+    """Free what nobody holds."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

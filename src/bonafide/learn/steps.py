@@ -1,0 +1,44 @@
+"""One optimiser step, on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from bonafide.errors import BonafideError
+from bonafide.learn.microbatch import Asked
+from bonafide.learn.objective import Outcome
+from bonafide.learn.runfolder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A step that the device was asked for."""
+
+    step: int  # optimiser steps before it
+    names: list[str]
+    losses: Tensor  # (losses,), there once ``arrived``
+    candidates: int
+    arrived: torch.cuda.Event | None
+
+
+@dataclass(slots=True)
+class Done:
+    """What the micro-batches of a step gave, besides gradients."""
+
+    totals: dict[str, Tensor] = field(default_factory=dict)
+    candidates: int = 0
+    seen: list[tuple[list[int], Tensor, Outcome]] = field(default_factory=list)
+    asked: Asked | None = None
+
+
+def stop_for_nan(folder: RunFolder, name: str, step: int, examples: list[str], first: bool) -> None:
+    """Keep the batch that made a loss no number, and stop."""
+    if first:
+        folder.write_failure({"step": step, "loss": name, "examples": examples})
+    raise BonafideError(
+        f"The {name} of step {step} is not a number. Its batch is saved in {folder.path / 'failed-batch.json'}; the "
+        "last checkpoint is unharmed. A lower learning rate usually helps."
+    )

@@ -1,0 +1,103 @@
+"""A reconstructor of single words, which needs no training: how likely a question's words are, given a solution's.
+
+    P(w | z) = (1 − s · n) · (c · copied(w | z) + (1 − c) · P(w)) + s · Σ_{operations o of z} said(w | o)
+
+``copied`` is uniform over the words of the solution's literals and of the names it points at, ``said`` over the words
+that the rendering has for one of its n operations ("highest most largest maximum greatest"), and P(w) is how often w
+stands in the training questions. Operations that all solutions of an example have tell nothing and are left out. A
+longer solution spreads its share over more words, and each operation that is not asked for takes its share from all
+other words: what explains nothing costs something, so that no price of operations is needed.
+
+What this knows and a reconstructor from scratch has to find out is that questions repeat the words of tables, and which
+English words go with an operation (where the rendering says it in such words: ``reconstructor.verbalised``). Where one
+row matches, MAX, MIN, SUM and AVG return the same cell, and nothing else in the data could tell it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from bonafide.rendering import Literal, RenderedSet, Word
+
+COPIED = 0.5
+"""c: how likely a word of the question is one of the solution's."""
+SAID = 1 / 12
+"""s: how likely it is one for a certain operation. Questions have about a dozen words."""
+_AT_ONCE = 1 << 14
+"""Solutions that are scored together."""
+_WORDS = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s]")
+
+Floats = npt.NDArray[np.float64]
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words, numbers and signs."""
+    return _WORDS.findall(text.lower())
+
+
+class WordModel:
+    """P(question given solution), word by word, for examples like those whose questions it was made from."""
+
+    def __init__(self, questions: Iterable[str]) -> None:
+        self._counts = Counter(word for question in questions for word in words(question))
+        self._total = sum(self._counts.values()) + len(self._counts) + 1
+
+    def log_prob(self, question: str, shown: RenderedSet) -> Floats:
+        """(solutions,)."""
+        asked = words(question)
+        if not asked or not len(shown):
+            return np.zeros(len(shown))
+        common = np.array([(self._counts[word] + 1) / self._total for word in asked])
+        told = _told(shown)
+        # One row for each segment, and an empty one for what a solution has not.
+        empty = len(shown.segments)
+        copied, said = np.zeros((empty + 1, len(asked))), np.zeros((empty + 1, len(asked)))
+        length, operations = np.zeros(empty + 1), np.zeros(empty + 1)
+        for place, segment in enumerate(shown.segments):
+            for piece in segment:
+                if isinstance(piece, Word):
+                    if piece.text in told:
+                        said[place] += _shares(asked, piece.text.lower().split())
+                        operations[place] += 1
+                else:
+                    text = piece.text if isinstance(piece, Literal) else shown.context[piece.start : piece.end]
+                    own = words(text)
+                    copied[place] += _shares(asked, own) * len(own)
+                    length[place] += len(own)
+        parts = [
+            _log_prob(np.where(part >= 0, part, empty), common, copied, length, said, operations)
+            for part in np.split(shown.composition, range(_AT_ONCE, len(shown), _AT_ONCE))
+        ]
+        return np.concatenate(parts)
+
+
+def _log_prob(
+    made: npt.NDArray[np.int32], common: Floats, copied: Floats, length: Floats, said: Floats, operations: Floats
+) -> Floats:
+    """(solutions,): of what each is made of, given each segment's words."""
+    share = np.minimum(SAID * operations[made].sum(1), 0.5)[:, None]
+    copying = copied[made].sum(1) / np.maximum(1, length[made].sum(1))[:, None]
+    likely = (1 - share) * (COPIED * copying + (1 - COPIED) * common) + SAID * said[made].sum(1)
+    scores: Floats = np.log(likely).sum(1)
+    return scores
+
+
+def _shares(asked: list[str], said: list[str]) -> Floats:
+    """(words of the question,): the share of each in these words."""
+    counts = Counter(said)
+    return np.array([counts[word] / max(1, len(said)) for word in asked])
+
+
+def _told(shown: RenderedSet) -> set[str]:
+    """The operation words that are words, and that some solutions have and others have not."""
+    holders: dict[str, list[int]] = {}
+    for place, segment in enumerate(shown.segments):
+        for piece in segment:
+            if isinstance(piece, Word) and any(map(str.isalpha, piece.text)):
+                holders.setdefault(piece.text, []).append(place)
+    return {text for text, places in holders.items() if not np.isin(shown.composition, places).any(1).all()}

@@ -1,0 +1,125 @@
+"""The reconstructor of single words: what it prefers, that it is its formula, and that large sets are cut."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from bonafide.learn import words as module
+from bonafide.learn.data import load_training_data, word_scores
+from bonafide.learn.learnable import learnable
+from bonafide.learn.words import COPIED, SAID, WordModel, words
+from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
+from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.rendering import rendered
+from bonafide.tasks.sql.search import search
+from bonafide.tasks.sql.tables import Table
+from tiny_runs import recipe, write_data
+
+GAMES = Table(
+    "games",
+    ("Team", "Arena", "Attendance"),
+    ("text", "text", "real"),
+    [("Lions", "north park", 300), ("Bears", "south park", 150)],
+)
+QUESTIONS = [
+    "What is the highest attendance at north park?",
+    "What is the attendance at south park?",
+    "How many teams play at south park?",
+    "What is the average attendance of the bears?",
+    *20 * ["Which team plays at north park?", "What is the attendance at south park?"],
+]
+
+
+def best(question: str, answer: object) -> str:
+    found = search(question, [answer], GAMES, Language(aggregates="untyped"))
+    assert len(found) >= 5
+    scores = WordModel(QUESTIONS).log_prob(question, rendered(found, GAMES, verbalised=True))
+    return str(found[int(scores.argmax())].to_sql(GAMES)[0])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "said"),
+    [
+        ("What is the highest attendance at north park?", 300, "MAX"),
+        ("What is the lowest attendance at north park?", 300, "MIN"),
+        ("What is the total attendance at north park?", 300, "SUM"),
+        ("What is the average attendance at north park?", 300, "AVG"),
+    ],
+)
+def test_where_all_aggregates_give_the_answer_the_one_that_is_asked_for_wins(question, answer, said):
+    assert f"{said}(" in best(question, answer)
+
+
+def test_an_aggregate_that_nobody_asked_for_costs_something():
+    chosen = best("What is the attendance at north park?", 300)
+    assert not any(name in chosen for name in ("MAX(", "MIN(", "SUM(", "AVG(", "COUNT("))
+    assert '"Arena"' in chosen
+    assert '"Attendance"' in chosen
+
+
+def test_it_is_its_formula():
+    shown = RenderedSet(
+        "city ; price",
+        (
+            (Word("select"), Word("highest most"), SpanReference(7, 12), Word("where")),
+            (Word("select"), SpanReference(7, 12), Word("where")),
+            (SpanReference(0, 4), Word("="), Literal("new york")),
+        ),
+        np.array([[0, 2], [1, 2], [1, -1]], np.int32),
+    )
+    questions = ["the highest price in new york", "the price"]
+    question = "the highest price in york"
+    counts = Counter(word for each in questions for word in words(each))
+    total = sum(counts.values()) + len(counts) + 1
+
+    def expected(copied: list[str], operation: list[str]) -> float:
+        share = SAID if operation else 0.0
+        return sum(
+            math.log(
+                (1 - share) * (COPIED * copied.count(word) / len(copied) + (1 - COPIED) * (counts[word] + 1) / total)
+                + share * operation.count(word) / max(1, len(operation))
+            )
+            for word in words(question)
+        )
+
+    found = WordModel(questions).log_prob(question, shown)
+    long = ["price", "city", "new", "york"]
+    np.testing.assert_allclose(
+        found, [expected(long, ["highest", "most"]), expected(long, []), expected(["price"], [])], rtol=1e-12
+    )
+
+
+def test_many_solutions_are_scored_in_parts(monkeypatch):
+    found = search("What is the attendance at north park?", [300], GAMES, Language(aggregates="untyped"))
+    model, shown = WordModel(QUESTIONS), rendered(found, GAMES, verbalised=True)
+    whole = model.log_prob(QUESTIONS[0], shown)
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    np.testing.assert_array_equal(model.log_prob(QUESTIONS[0], shown), whole)
+
+
+def test_nothing_to_say_and_nothing_asked():
+    shown = RenderedSet("", (), np.zeros((0, 1), np.int32))
+    assert WordModel([]).log_prob("anything", shown).shape == (0,)
+    one = RenderedSet("", ((Word("select"),),), np.zeros((1, 1), np.int32))
+    assert WordModel([]).log_prob("  ", one).tolist() == [0.0]
+    assert np.isfinite(WordModel([]).log_prob("never seen", one)).all()
+
+
+def test_the_likeliest_of_a_large_set_are_kept(tmp_path):
+    root = write_data(tmp_path)
+    few = {"max_solutions": 6, "likeliest": True}
+    said = {"reconstructor": {"verbalised": True}}
+    kept = load_training_data(recipe(root, "hard-em", data=few, **said), tmp_path)
+    whole = load_training_data(recipe(root, "hard-em", data={"max_solutions": 100_000}, **said), tmp_path)
+    assert kept.words is None  # nobody chooses by it
+    assert kept.report["capped"] == sum(len(item.solutions) > 6 for item in whole.items) > 5
+    model = WordModel(item.example.question for item in whole.items)
+    task, made = learnable("sql"), recipe(root, "hard-em", **said)
+    for few_of, all_of in zip(kept.items, whole.items, strict=True):
+        scores = word_scores(task, all_of, made, model)
+        places = [all_of.solutions.index_of(each) for each in few_of.solutions]
+        assert places == sorted(np.argsort(-scores, kind="stable")[:6])
