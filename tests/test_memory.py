@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import logging
 import multiprocessing
@@ -99,6 +101,8 @@ def in_folder(made: Recipe, out: Path, resume: bool = False) -> Iterator[Trainer
 def peak_of_a_step(trainer: Trainer) -> float:
     """MiB that a step takes at most, of this process, besides what was held before."""
     trainer._board = None
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed before would be taken again unseen
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     allowed = trainer._filter(Moment(0, 1)) if trainer.recipe.objective.method == "hard-em-thres" else None

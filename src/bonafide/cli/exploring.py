@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -56,28 +57,29 @@ def explore_command(
 
     run, *others = runs
     give_back_freed()
-    if (run / "model").is_dir():
-        import torch
+    with ExitStack() as held:
+        if (run / "model").is_dir():
+            from torch.backends import mkldnn
 
-        torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]  # it keeps a kernel a shape: 12 MB
-        settle()
-    if examples is not None and solutions is None:
-        with searching(run / "explore") as (started, advance):
-            solutions = search_for(run, examples, advance, started)
-    with working("Indexing") as progress:
-        workspace = Workspace(
-            run,
-            solutions=solutions,
-            examples=examples,
-            contexts=tables or documents,
-            gold=gold,
-            progress=progress,
-        )
+            held.enter_context(mkldnn.flags(enabled=False))  # it keeps a kernel a shape: 12 MB
+            settle()
+        if examples is not None and solutions is None:
+            with searching(run / "explore") as (started, advance):
+                solutions = search_for(run, examples, advance, started)
+        with working("Indexing") as progress:
+            workspace = Workspace(
+                run,
+                solutions=solutions,
+                examples=examples,
+                contexts=tables or documents,
+                gold=gold,
+                progress=progress,
+            )
 
-    def ready(address: str) -> None:
-        tell(Console(stderr=True), f"The explorer is at {escape(address)} (Ctrl-C ends it).")
-        if open_browser:
-            typer.launch(address)
+        def ready(address: str) -> None:
+            tell(Console(stderr=True), f"The explorer is at {escape(address)} (Ctrl-C ends it).")
+            if open_browser:
+                typer.launch(address)
 
-    app = explorer(workspace, door(host), sheet, judge or getpass.getuser(), others=others, loaded=settle)
-    serve(app, host, port, ready)
+        app = explorer(workspace, door(host), sheet, judge or getpass.getuser(), others=others, loaded=settle)
+        serve(app, host, port, ready)

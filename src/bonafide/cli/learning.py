@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,10 +58,15 @@ def train_command(
     settings = read_recipe(recipe, overrides or ())
     if os.environ.get("RANK", "0") != "0":  # of accelerate launch: the first process speaks for all
         train(settings, out, resume)
-        return
-    with searching(out / "solutions") as (started, advance), training(out) as watcher:
-        train(settings, out, resume, watcher, (advance, started))
-    typer.echo((out / "README.md").read_text(), err=True)
+    else:
+        with searching(out / "solutions") as (started, advance), training(out) as watcher:
+            train(settings, out, resume, watcher, (advance, started))
+        typer.echo((out / "README.md").read_text(), err=True)
+    if settings.train.shard and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # All is done and written. As Python ends, torch's threads of sharded tensors at times abort the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def recipes_command() -> None:
