@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,24 +16,15 @@ from hypothesis import strategies as st
 
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import write_reading_benchmark
+from by_path import ROOT, module_at
 from tiny_runs import settings, write_data, write_recipe
 
-BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "train_step.py"
+BENCHMARK = ROOT / "benchmarks" / "train_step.py"
 
 torch.set_num_threads(1)
 
 
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_step", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["train_step"] = module  # dataclasses look it up
-    spec.loader.exec_module(module)
-    return module
-
-
-train_step = _module()
+train_step = module_at("benchmarks/train_step.py")
 
 
 def write_task(root: Path, task: str) -> Path:

@@ -33,7 +33,6 @@ from bonafide.learn.parts import cut
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.trainer import Trainer
-from bonafide.search.sql import search_sql
 from bonafide.tasks.discrete.language import Rule
 from bonafide.tasks.discrete.passage import Passage, read
 from bonafide.tasks.discrete.program import Operator, PassageSpan, Program
@@ -46,6 +45,7 @@ from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.solver import SolverSpec, build_sql_solver
 from bonafide.tasks.sql.tables import Table
+from by_path import module_at
 from test_discrete_solver import PASSAGE, QUESTION, tiny_solver, whole_language
 from tiny_runs import recipe, settings, write_data
 
@@ -53,6 +53,7 @@ torch.set_num_threads(1)
 
 QUIET: dict[str, dict[str, Any]] = {"solver": {"dropout": 0.0}, "reconstructor": {"dropout": 0.0}}
 WRITER = {"kind": "text", "encoder": "scratch", "layers": 1, "width": 16, "heads": 2, "dropout": 0.0}
+memory = module_at("benchmarks/memory.py")
 OPTIONS: dict[str, dict[str, Any]] = {
     "mimax": {"switch": -1.0},
     "vae": {"first_stage": 0, "second_stage": 0, "samples": 2},
@@ -68,13 +69,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One question about one row: 140,000 queries select it."""
     root = tmp_path_factory.mktemp("large")
-    values = [2, 3, 4, 5, 6, 7, "a", "b"]
-    table = {"id": "t", "header": ["x", *"klmnopqr"], "types": ["real"] * 7 + ["text"] * 2, "rows": [[1, *values]]}
-    example = {"id": "e", "question": " ".join(map(str, values)), "context": "t", "answers": [1]}
-    (root / "train").mkdir()
-    (root / "train" / "tables.jsonl").write_text(json.dumps(table) + "\n")
-    (root / "train" / "examples.jsonl").write_text(json.dumps(example) + "\n")
-    search_sql(root / "train" / "examples.jsonl", root / "solutions", cap=None)
+    memory.write_data(root)
     return root
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 
 import test_discrete_learning
 import test_reading_learning
@@ -51,23 +47,13 @@ from bonafide.tasks.discrete.programset import program_set
 from bonafide.tasks.reading.span import MentionSet
 from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.text.candidates import text_set
+from by_path import module_at
 from test_objectives import EVERY
 
 torch.set_num_threads(1)
 
 
-def _module() -> ModuleType:
-    path = Path(__file__).parents[1] / "benchmarks" / "numerics.py"
-    spec = importlib.util.spec_from_file_location("numerics", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["numerics"] = module  # dataclasses look it up
-    spec.loader.exec_module(module)
-    return module
-
-
-numerics = _module()
+numerics = module_at("benchmarks/numerics.py")
 Method = tuple[str, dict[str, Any], int]
 """A name, its options, and the step that it is looked at in, of ten an epoch."""
 
@@ -346,13 +332,11 @@ def test_bf16_never_selects(tables: Learned, tmp_path: Path, method: str) -> Non
     moment = Moment(40, 10)
     outcomes, trained = {}, {}
     for precision in ("fp32", "bf16"):
-        AcceleratorState._reset_state()  # accelerate knows one precision a process
         trainer = trainer_of(tables, method, precision, tmp_path / precision)
         batch = MicroBatch(trainer.items, trainer.models, moment, 0)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             outcomes[precision] = trainer.objective.step(batch, moment)
         trained[precision] = batch.solver_training_scores().detach()
-    AcceleratorState._reset_state()
     exact, rounded = outcomes["fp32"], outcomes["bf16"]
     assert exact.solver_scores is not None
     assert rounded.solver_scores is not None

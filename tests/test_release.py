@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import re
@@ -17,16 +16,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from by_path import ROOT, module_at
 
 
 def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(f"tools/{name}.py")
 
 
 def write_sdist(path: Path, files: Mapping[str, bytes]) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from bonafide.learn import words as module
 from bonafide.learn.data import load_training_data, word_scores
 from bonafide.learn.learnable import learnable
-from bonafide.learn.words import COPIED, SAID, WordModel, words
+from bonafide.learn.words import COPIED, MOST_SAID, SAID, WordModel, words_in
 from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.rendering import rendered
@@ -73,7 +73,7 @@ def test_it_is_its_formula():
     )
     questions = ["the highest price in new york", "the price"]
     question = "the highest price in york"
-    counts = Counter(word for each in questions for word in words(each))
+    counts = Counter(word for each in questions for word in words_in(each))
     total = sum(counts.values()) + len(counts) + 1
 
     def expected(copied: list[str], operation: list[str]) -> float:
@@ -83,7 +83,7 @@ def test_it_is_its_formula():
                 (1 - share) * (COPIED * copied.count(word) / len(copied) + (1 - COPIED) * (counts[word] + 1) / total)
                 + share * operation.count(word) / max(1, len(operation))
             )
-            for word in words(question)
+            for word in words_in(question)
         )
 
     found = WordModel(questions).log_prob(question, shown)
@@ -91,6 +91,20 @@ def test_it_is_its_formula():
     np.testing.assert_allclose(
         found, [expected(long, ["highest", "most"]), expected(long, []), expected(["price"], [])], rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("operations", [0, 1, 5, 12])
+def test_the_likelihoods_of_all_words_sum_to_one(operations):
+    """Of the words of the questions, those of the operations, and as many others as are counted: one."""
+    letters = "abcdefghijkl"[:operations]
+    said = tuple(Word(f"{letter}x {letter}y") for letter in letters)
+    shown = RenderedSet("name", ((SpanReference(0, 4), *said), (SpanReference(0, 4),)), np.array([[0], [1]], np.int32))
+    common = {"the", "name", "of"}
+    known = common | {word for each in said for word in each.text.split()} | {"unseen"}
+    model = WordModel(["the name of the name"])
+    likely = {word: math.exp(model.log_prob(word, shown)[0]) for word in known}
+    more = (len(known - common) - 1) * (1 - min(SAID * operations, MOST_SAID)) * (1 - COPIED) / (5 + 3 + 1)
+    assert sum(likely.values()) - more == pytest.approx(1)
 
 
 def test_many_solutions_are_scored_in_parts(monkeypatch):

@@ -18,13 +18,13 @@ The shares and P(w | o) are found by EM, and the likelihood of a fold comes from
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from bonafide.learn.words import words_in
 from bonafide.rendering import Literal, RenderedSet, SpanReference
 
 PRICE = 2.0
@@ -32,7 +32,6 @@ PRICE = 2.0
 _FOLDS = 5
 _ROUNDS = 8
 _SMOOTHING = 2.0
-_WORDS = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s]")
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,12 +51,12 @@ def described(question: str, rendered: RenderedSet, size: int) -> Described:
     operations, copied = [], set()
     for piece in rendered[0]:
         if isinstance(piece, SpanReference):
-            copied.update(_words(rendered.context[piece.start : piece.end]))
+            copied.update(words_in(rendered.context[piece.start : piece.end]))
         elif isinstance(piece, Literal):
-            copied.update(_words(piece.text))
+            copied.update(words_in(piece.text))
         else:
             operations.append(piece.text)
-    return Described(tuple(_words(question)), tuple(dict.fromkeys(operations)), frozenset(copied), size)
+    return Described(tuple(words_in(question)), tuple(dict.fromkeys(operations)), frozenset(copied), size)
 
 
 def description_length(predictions: Sequence[Described], price: float = PRICE) -> float:
@@ -148,7 +147,3 @@ def _with_none(done: npt.NDArray[np.int64], last: int) -> npt.NDArray[np.int64]:
 
 def _numbered(found: Iterable[str]) -> dict[str, int]:
     return {word: place for place, word in enumerate(dict.fromkeys(found))}
-
-
-def _words(text: str) -> list[str]:
-    return _WORDS.findall(text.lower())

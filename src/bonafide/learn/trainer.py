@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
@@ -79,7 +80,7 @@ def train(
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     # The first process may search for hours while the others wait.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=7))
-    accelerator = Accelerator(mixed_precision=precision(recipe.train.precision), kwargs_handlers=[patience])
+    accelerator = _accelerator(recipe, patience)
     together = Together(accelerator.device)
     with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
         if together.first:
@@ -92,6 +93,11 @@ def train(
             trainer.run()
         together.leave()
         return folder
+
+
+def _accelerator(recipe: Recipe, *handlers: Any) -> Accelerator:
+    AcceleratorState._reset_state()  # it would refuse another precision than that of an earlier run in this process
+    return Accelerator(mixed_precision=precision(recipe.train.precision), kwargs_handlers=list(handlers))
 
 
 class Trainer:
@@ -108,7 +114,7 @@ class Trainer:
         self.recipe, self.data, self.folder = recipe, data, folder
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
-        self.accelerator = accelerator or Accelerator(mixed_precision=precision(recipe.train.precision))
+        self.accelerator = accelerator or _accelerator(recipe)
         self.together = Together(self.accelerator.device)
         self._watcher = watcher if self.together.first else None
         if self.accelerator.device.type == "cuda":

@@ -28,6 +28,8 @@ COPIED = 0.5
 """c: how likely a word of the question is one of the solution's."""
 SAID = 1 / 12
 """s: how likely it is one for a certain operation. Questions have about a dozen words."""
+MOST_SAID = 0.5
+"""s · n is at most this: of more than six operations, each has less."""
 _AT_ONCE = 1 << 14
 """Solutions that are scored together."""
 _WORDS = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s]")
@@ -35,7 +37,7 @@ _WORDS = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s]")
 Floats = npt.NDArray[np.float64]
 
 
-def words(text: str) -> list[str]:
+def words_in(text: str) -> list[str]:
     """Lower-cased words, numbers and signs."""
     return _WORDS.findall(text.lower())
 
@@ -44,12 +46,12 @@ class WordModel:
     """P(question given solution), word by word, for examples like those whose questions it was made from."""
 
     def __init__(self, questions: Iterable[str]) -> None:
-        self._counts = Counter(word for question in questions for word in words(question))
+        self._counts = Counter(word for question in questions for word in words_in(question))
         self._total = sum(self._counts.values()) + len(self._counts) + 1
 
     def log_prob(self, question: str, shown: RenderedSet) -> Floats:
         """(solutions,)."""
-        asked = words(question)
+        asked = words_in(question)
         if not asked or not len(shown):
             return np.zeros(len(shown))
         common = np.array([(self._counts[word] + 1) / self._total for word in asked])
@@ -66,7 +68,7 @@ class WordModel:
                         operations[place] += 1
                 else:
                     text = piece.text if isinstance(piece, Literal) else shown.context[piece.start : piece.end]
-                    own = words(text)
+                    own = words_in(text)
                     copied[place] += _shares(asked, own) * len(own)
                     length[place] += len(own)
         parts = [
@@ -80,9 +82,11 @@ def _log_prob(
     made: npt.NDArray[np.int32], common: Floats, copied: Floats, length: Floats, said: Floats, operations: Floats
 ) -> Floats:
     """(solutions,): of what each is made of, given each segment's words."""
-    share = np.minimum(SAID * operations[made].sum(1), 0.5)[:, None]
+    count = operations[made].sum(1)[:, None]
+    share = np.minimum(SAID * count, MOST_SAID)
     copying = copied[made].sum(1) / np.maximum(1, length[made].sum(1))[:, None]
-    likely = (1 - share) * (COPIED * copying + (1 - COPIED) * common) + SAID * said[made].sum(1)
+    saying = said[made].sum(1) / np.maximum(1, count)
+    likely = (1 - share) * (COPIED * copying + (1 - COPIED) * common) + share * saying
     scores: Floats = np.log(likely).sum(1)
     return scores
 
