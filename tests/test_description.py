@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,12 @@ def test_few_predictions_have_a_length_too() -> None:
     assert np.isfinite(description_length([Described((), (), frozenset(), 0)] * 3))
 
 
+def test_an_answer_that_is_not_returned_has_to_be_told() -> None:
+    right = Described(("how", "many"), ("select",), frozenset(), 1)
+    wrong = replace(right, right=False)
+    assert description_length([right, wrong, right, right]) == pytest.approx(description_length([right] * 4) + 2.5)
+
+
 def test_words_of_a_rendering_are_operations_or_can_be_copied() -> None:
     segments = ((Word("select"), Word("max"), SpanReference(7, 12)), (Word("where"), Literal("New York")))
     rendered = RenderedSet("city ; price", segments, np.array([[0, 1]], np.int32))
@@ -93,7 +100,7 @@ def test_words_of_a_rendering_are_operations_or_can_be_copied() -> None:
 
 def test_a_run_keeps_the_checkpoint_with_the_shortest_description(tmp_path: Path) -> None:
     data = write_data(tmp_path / "data")
-    made = recipe(data, "hard-em", train={"select_by": "description", "evaluate_every": 0.5})
+    made = recipe(data, "hard-em", train={"evaluate_every": 0.5})  # it is the default
     run = train(made, tmp_path / "run")
     lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     found = {each["step"]: each["evaluation"]["dev_description"] for each in lines if "evaluation" in each}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -296,12 +297,25 @@ def test_words_are_added_to_what_chooses(weight: float, best: int) -> None:
     assert chosen(Mimax(words=weight).step(batch, START)) == [best]
 
 
-def test_mimax_plus_chooses_by_words_before_and_after_its_switch() -> None:
-    batch = Numbers([[-1.0, -2.0]], [[-1.0, -2.0]], words=[[-9.0, -1.0]])
-    for step, switched in ((0, False), (30, True)):
-        outcome = MimaxPlus().step(batch, Moment(step, 10))
-        assert (outcome.reconstructor_loss is None) == switched
+def test_mimax_plus_draws_by_solver_and_words_and_chooses_by_the_reconstructor_alone() -> None:
+    theta, words = [[math.log(0.8), math.log(0.1), math.log(0.1)]], [[math.log(0.01), math.log(0.2), math.log(0.4)]]
+    counts: Counter[int] = Counter()
+    for step in range(2000):
+        batch = Numbers(theta, [[-3.0, -1.0, -2.0]], words=words, step=step)
+        outcome = MimaxPlus().step(batch, START)
+        counts.update(drawn(batch, outcome))
         assert chosen(outcome) == [1]
+    expected = np.array([0.008, 0.02, 0.04]) / 0.068
+    assert [counts[place] / 2000 for place in range(3)] == pytest.approx(expected.tolist(), abs=0.04)
+    switched = MimaxPlus().step(batch, Moment(40, 10))
+    assert switched.reconstructor_loss is None
+    assert chosen(switched) == [0]
+
+
+def test_what_the_solver_cannot_produce_is_not_drawn_however_its_words_fit() -> None:
+    for step in range(50):
+        batch = Numbers([[-1.0, -1e31]], [[-3.0, -1.0]], words=[[-900.0, 0.0]], step=step)
+        assert drawn(batch, MimaxPlus().step(batch, START)) == [0]
 
 
 def test_soft_mimax_weighs_solutions_by_the_softmax_of_the_score() -> None:

@@ -242,6 +242,35 @@ def test_a_bart_as_parser_is_judged_on_the_same_candidates_and_refused_where_the
     assert str(tmp_path) not in page
 
 
+def test_a_run_that_was_stopped_while_it_was_judged_is_not_trained_again(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    asked = Asked(tmp_path / "out", data, 1, ("mimax+",), TINY)
+    (job,) = planned(table("sql-hard"), asked)
+    assert Path(job.content["recipe"]["data"]["solutions"]).name.endswith("-likeliest-20-said")
+    run_job(job.content)
+    (first,) = results_of(table("sql-hard"), asked)["mimax+"]
+    first.path.unlink()
+    (Path(job.content["run"]) / "metrics.jsonl").rename(tmp_path / "not needed")
+    run_job(job.content)
+    (again,) = results_of(table("sql-hard"), asked)["mimax+"]
+    assert {**again.content, "seconds": 0} == {**first.content, "seconds": 0}
+    assert again.content["seconds"]["training"] == first.content["seconds"]["training"]
+
+
+def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    asked = Asked(tmp_path / "out", data, 1, ("mimax+",), TINY)
+    (job,) = planned(table("sql-hard"), asked)
+    run_job(job.content)
+    (result,) = results_of(table("sql-hard"), asked)["mimax+"]
+    dev, run = data / "dev", Path(job.content["run"])
+    own = evaluate_run(
+        run, dev / "examples.jsonl", gold=dev / "gold.jsonl", beam=20, execution_guided=True, reconstruction=0.3
+    ).figures
+    assert result.figure("answer-guided") == own["execution"]["share"]
+    assert result.figure("solution-guided") == own["logical_form"]["share"]
+
+
 def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:
     data = write_data(tmp_path / "data")
     filled = fill(table("sql-synthetic"), Asked(tmp_path / "out", data, 1, ROWS, TINY), minutes=0.0)

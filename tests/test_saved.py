@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.tasks.sql.rendering import rendered
-from command_line import BONAFIDE, contents
+from command_line import BONAFIDE, contents, refused
+from command_line import bonafide as bonafide_command
 from tiny_runs import recipe, write_data
 
 torch.set_num_threads(1)
@@ -94,6 +96,49 @@ def test_bonafide_load_predicts(run: Path, items: list[Item]) -> None:
     assert 0 < confidences[0] <= 1
     assert predictions[0].sql.startswith("SELECT")
     assert bonafide.load(str(run / "model")).predict(items[0].context, items[0].example.question, top=3) == predictions
+
+
+def test_the_reconstructor_votes_on_the_order_of_the_beam(run: Path, items: list[Item]) -> None:
+    model = load(run)
+    asked = [(item.context, item.example.question) for item in items[:12]]
+    beams = model.predict_all(asked, top=6, beam=6)
+    explained = model.explained(asked, beams)
+    one_by_one = [
+        [model.explained([pair], [[each]])[0][0] for each in beam] for pair, beam in zip(asked, beams, strict=True)
+    ]
+    for fast, slow in zip(explained, one_by_one, strict=True):
+        assert fast == pytest.approx(slow, abs=1e-4)
+    for weight in (0.0, 0.5, 1e6):
+        ordered = model.predict_all(asked, top=2, beam=6, reconstruction=weight)
+        for beam, scores, found in zip(beams, explained, ordered, strict=True):
+            both = [each.log_probability + weight * score for each, score in zip(beam, scores, strict=True)]
+            best = sorted(range(len(beam)), key=lambda place: -both[place])
+            assert found == [beam[place] for place in best[:2]]
+    moved = [a != b for a, b in zip(model.predict_all(asked), model.predict_all(asked, 1, 6, False, 1e6), strict=True)]
+    assert any(moved)
+    assert model.explained(asked[:2], [[], beams[1]])[0].shape == (0,)
+
+
+def test_a_model_without_a_reconstructor_is_not_voted_on(data: Path, tmp_path: Path, items: list[Item]) -> None:
+    train(recipe(data, "hard-em"), tmp_path / "run")
+    asked = [(item.context, item.example.question) for item in items[:4]]
+    model = load(tmp_path / "run")
+    assert model.predict_all(asked, 2, 4, False, 0.5) == model.predict_all(asked, 2, 4)
+    files = ["evaluate", tmp_path / "run", "--examples", data / "dev" / "examples.jsonl"]
+    said = refused(bonafide_command(*files, "--reconstruction", "0.3"))
+    assert "needs an SQL model with a reconstructor" in said
+
+
+def test_evaluate_lets_the_reconstructor_vote(run: Path, data: Path, tmp_path: Path) -> None:
+    files = ["evaluate", run, "--examples", data / "dev" / "examples.jsonl", "--beam", "6", "--json"]
+    assert bonafide_command(*files, "--out", tmp_path / "plain.jsonl").code == 0
+    assert bonafide_command(*files, "--reconstruction", "1000", "--out", tmp_path / "voted.jsonl").code == 0
+    plain, voted = (
+        [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("plain.jsonl", "voted.jsonl")
+    )
+    assert len(plain) == len(voted) == 6
+    assert plain != voted
 
 
 def test_saving_over_a_model_replaces_it_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:

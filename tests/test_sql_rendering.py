@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bonafide.rendering import Literal, SpanReference, Word
+from bonafide.rendering import Literal, SpanReference, Word, joined
 from bonafide.synth.sql import generate
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
@@ -83,3 +83,16 @@ def test_a_rendered_set_says_of_each_solution_what_rendering_it_alone_says(seed,
 def test_a_set_without_solutions_renders_to_nothing():
     empty = QuerySet((), np.zeros(0, np.int32), np.zeros(0, np.int8), np.zeros((0, 0), np.int32), 0, True)
     assert len(rendered(empty, TABLE)) == 0
+
+
+def test_sets_of_one_query_joined_say_what_they_said_and_say_it_once() -> None:
+    oslo, light = Condition(0, Operator.EQUAL, "oslo"), Condition(2, Operator.BELOW, 2.5)
+    queries = [
+        Query(1, Aggregate.NONE, frozenset()),
+        Query(1, Aggregate.MEAN, frozenset({oslo, light})),
+        Query(1, Aggregate.MEAN, frozenset({oslo})),
+    ]
+    sets = [rendered_query(query, TABLE, verbalised=True) for query in queries]
+    together = joined(sets)
+    assert [together[place] for place in range(3)] == [each[0] for each in sets]
+    assert len(together.segments) == 4  # two heads, two conditions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ from typer.testing import CliRunner
 
 from bonafide.cli import app
 from bonafide.errors import BonafideError
-from bonafide.learn.data import load_training_data
+from bonafide.learn.data import likeliest_sets, load_training_data
 from bonafide.learn.learnable import learnable
 from bonafide.report.inspect import Inspection
-from bonafide.report.subset import write_subset
+from bonafide.report.subset import write_part, write_subset
 from bonafide.search.sql import search_sql
 from bonafide.solutions import damaged_shards
 from command_line import contents
@@ -59,6 +60,21 @@ def test_training_on_the_part_is_training_on_that_share_of_the_whole(data: Path,
     assert [item.example for item in by_part.items] == [item.example for item in by_share.items]
     for one, other in zip(by_part.items, by_share.items, strict=True):
         assert list(one.solutions) == list(other.solutions)
+
+
+def test_sets_cut_to_their_likeliest_once_are_what_a_run_would_cut(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, "mimax+", data={"largest": 0.5, "max_solutions": 5, "likeliest": True})
+    write_subset(data / "solutions", tmp_path / "hard", 0.5)
+    hard = learnable("sql").open_store(tmp_path / "hard")
+    write_part(hard, tmp_path / "cut", {"likeliest": 5}, likeliest_sets(made, hard), len(hard))
+    by_run = load_training_data(made, tmp_path)
+    stored = replace(made, data=replace(made.data, largest=1.0, solutions=str(tmp_path / "cut")))
+    by_part = load_training_data(stored, tmp_path)
+    assert [item.example for item in by_part.items] == [item.example for item in by_run.items]
+    assert any(item.solutions.size > 5 for item in by_run.items)
+    for one, other in zip(by_part.items, by_run.items, strict=True):
+        assert list(one.solutions) == list(other.solutions)
+        assert one.solutions.size == other.solutions.size
 
 
 def test_the_commands_make_a_part_and_train_on_it(data: Path, tmp_path: Path) -> None:

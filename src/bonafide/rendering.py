@@ -6,6 +6,7 @@ solution set is rendered as a few *segments* and, for each solution, which segme
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,3 +53,16 @@ class RenderedSet:
         return tuple(
             piece for place in self.composition[index].tolist() if place >= 0 for piece in self.segments[place]
         )
+
+
+def joined(sets: Sequence[RenderedSet]) -> RenderedSet:
+    """Sets with the same context as one, in order; what they share is said once."""
+    places: dict[Rendering, int] = {}
+    rows = []
+    for each in sets:
+        assert each.context == sets[0].context, "a set has one context"
+        own = np.array([places.setdefault(segment, len(places)) for segment in each.segments], np.int32)
+        rows.append(np.where(each.composition >= 0, own[each.composition], -1))
+    width = max(row.shape[1] for row in rows)
+    padded = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=-1) for row in rows]
+    return RenderedSet(sets[0].context, tuple(places), np.concatenate(padded).astype(np.int32))

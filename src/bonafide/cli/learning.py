@@ -18,6 +18,13 @@ from bonafide.errors import BonafideError
 if TYPE_CHECKING:
     from bonafide.learn.saved import Model
 
+Reconstruction = Annotated[
+    float,
+    typer.Option(
+        help="SQL: the reconstructor votes with this weight on the order of the beam; 0.3 is a good one.", min=0.0
+    ),
+]
+
 
 def train_command(
     out: Out,
@@ -91,6 +98,7 @@ def evaluate_command(
     execution_guided: Annotated[
         bool, typer.Option("--execution-guided", help="Leave out queries that return nothing.")
     ] = False,
+    reconstruction: Reconstruction = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
 ) -> None:
     """How often a model's answers, and with gold its solutions, are right."""
@@ -100,6 +108,7 @@ def evaluate_command(
     from bonafide.report.terminal import evaluation_table
 
     model = load_for_evaluation(run)
+    _check_reconstruction(model, run, reconstruction)
     with working("Predicting") as progress:
         if model.task.name == "discrete":
             figures = evaluate_discrete(model, run, examples, documents, gold, out, beam, progress).figures
@@ -111,7 +120,7 @@ def evaluate_command(
             figures = evaluate_text(model, run, examples, gold, out, beam, progress).figures
         else:
             figures = evaluate_run(
-                run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model
+                run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model, reconstruction
             ).figures
     if as_json:
         typer.echo(as_text(figures))
@@ -135,11 +144,14 @@ def predict_command(
     ] = None,
     task: TaskFile = None,
     top: Annotated[int, typer.Option(help="How many answers to show.", min=1)] = 5,
+    reconstruction: Reconstruction = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
+    if reconstruction and (passage is not None or document is not None):
+        raise BonafideError("--reconstruction goes with --table: passages and documents are read without it.")
     if passage is not None:
         _predict_on_passage(run, question, passage, top, as_json)
         return
@@ -150,6 +162,7 @@ def predict_command(
     from bonafide.tasks.sql.sources import open_tables
 
     model = load_run(run, task)
+    _check_reconstruction(model, run, reconstruction)
     if model.task.name != "sql":
         _predict_text(model, run, question, context, bool(table), top, as_json)
         return
@@ -157,7 +170,7 @@ def predict_command(
     if source.default is None:
         raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
     asked = source.tables[source.default]
-    predictions = model.predict(asked, question, top=top, execution_guided=True)
+    predictions = model.predict(asked, question, top, execution_guided=True, reconstruction=reconstruction)
     if as_json:
         lines = [
             {"sql": each.sql, "parameters": each.parameters, "answer": each.answer, "confidence": each.confidence}
@@ -166,6 +179,11 @@ def predict_command(
         typer.echo(as_text(lines))
     else:
         Console().print(predictions_table(question, asked, predictions))
+
+
+def _check_reconstruction(model: Model, run: Path, weight: float) -> None:
+    if weight and (model.task.name != "sql" or model.reconstructor is None):
+        raise BonafideError(f"--reconstruction needs an SQL model with a reconstructor, and that of {run} is none.")
 
 
 def _predict_text(

@@ -5,7 +5,7 @@ Gold is read in one place only, for the supervised upper bound, where it takes t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,8 @@ def load_training_data(
     empty = capped = 0
     solved = recipe.objective.method == "supervised"
     gold = read_gold(root / recipe.data.train / "gold.jsonl") if solved else {}
-    chooses = getattr(build_objective(recipe.objective.method, recipe.objective.options), "words", 0.0) > 0
+    objective = build_objective(recipe.objective.method, recipe.objective.options)
+    chooses = any(getattr(objective, name, 0.0) > 0 for name in ("words", "told"))
     words = None
     if chooses or recipe.data.likeliest:
         words = WordModel(example.question for example in split.file if example.id in hardest)
@@ -107,6 +108,18 @@ def load_training_data(
         "gold": solved,
     }
     return TrainingData(items, _dev(task, root, recipe), store.manifest["options"], report, words if chooses else None)
+
+
+def likeliest_sets(recipe: Recipe, store: SolutionStore[Any]) -> Iterator[tuple[str, Any]]:
+    """The sets of a store, which may be a part of one, cut as ``data.likeliest`` cuts them where a run reads them."""
+    task = learnable(recipe.data.task)
+    split = task.open_split(Path(recipe.data.root) / recipe.data.train)
+    kept = set(store.ids)
+    words = WordModel(example.question for example in split.file if example.id in kept)
+    examples = (example for example in split.file if example.id in kept)
+    for example, (name, solutions) in zip(examples, store, strict=True):
+        item = Item(example, split.context_of(example), solutions)
+        yield name, likeliest(task, item, recipe, words) if len(solutions) > recipe.data.max_solutions else solutions
 
 
 def word_scores(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Floats:

@@ -1,6 +1,6 @@
-"""How short question and solution can be told together: a figure of predicted solutions that needs no gold.
+"""How short question, solution and answer can be told together: a figure of predicted solutions that needs no gold.
 
-    L(q, z) = −log P(q | z) + price · operations(z)
+    L(q, z, a) = −log P(q | z) + price · operations(z) + [z does not return a] · price of an answer
 
 Execution accuracy cannot see a wrong aggregate, and a run's own reconstructor has learned from that run's choices, so
 its likelihoods compare nothing between runs. Here every run is held to the same small model of words, fitted to the
@@ -11,7 +11,8 @@ run's own predictions and tried on questions it was not fitted to:
 where o are the operation words of the solution's rendering (select, max, where, =), and what can be copied are its
 literals and the names it points at. Where a solution leaves out a condition, its words are not copied; where the
 operations do not go with the words of the questions, P(w | o) explains nothing. What this alone cannot see is a name
-that was exchanged (MAX wherever no aggregate is meant): it explains as much. The price breaks the tie for less.
+that was exchanged (MAX wherever no aggregate is meant): it explains as much. The price breaks the tie for less. An
+answer that the solution returns need not be told; any other costs as much as a rare word.
 
 The shares and P(w | o) are found by EM, and the likelihood of a fold comes from the other folds.
 """
@@ -29,6 +30,8 @@ from bonafide.rendering import Literal, RenderedSet, SpanReference
 
 PRICE = 2.0
 """Nats for each operation."""
+ANSWER = 10.0
+"""Nats for an answer that the solution does not return: one of some 20,000."""
 _FOLDS = 5
 _ROUNDS = 8
 _SMOOTHING = 2.0
@@ -44,9 +47,10 @@ class Described:
     operations: tuple[str, ...]  # operation words of the rendering
     copied: frozenset[str]  # words that can be copied
     size: int  # operations that are paid for
+    right: bool = True  # whether it returns the answer
 
 
-def described(question: str, rendered: RenderedSet, size: int) -> Described:
+def described(question: str, rendered: RenderedSet, size: int, right: bool = True) -> Described:
     """From the rendering of one solution."""
     operations, copied = [], set()
     for piece in rendered[0]:
@@ -56,14 +60,16 @@ def described(question: str, rendered: RenderedSet, size: int) -> Described:
             copied.update(words_in(piece.text))
         else:
             operations.append(piece.text)
-    return Described(tuple(words_in(question)), tuple(dict.fromkeys(operations)), frozenset(copied), size)
+    return Described(tuple(words_in(question)), tuple(dict.fromkeys(operations)), frozenset(copied), size, right)
 
 
 def description_length(predictions: Sequence[Described], price: float = PRICE) -> float:
-    """The mean L(q, z) in nats; runs with predictions for the same questions can be compared by it."""
+    """The mean L(q, z, a) in nats; runs with predictions for the same questions can be compared by it."""
     if not predictions:
         return 0.0
-    return float(-question_log_probs(predictions).mean() + price * np.mean([each.size for each in predictions]))
+    solutions = price * np.mean([each.size for each in predictions])
+    answers = ANSWER * np.mean([not each.right for each in predictions])
+    return float(-question_log_probs(predictions).mean() + solutions + answers)
 
 
 def question_log_probs(predictions: Sequence[Described]) -> Floats:

@@ -10,8 +10,10 @@ How this can differ from the paper, all off by default:
 
 ``simplicity`` λ     choose by log P_φ(q | d, z) − λ · operations(z): a crude P(z | d), which makes the choice a noisy
                      channel. Without it a longer solution wins by carrying more of the question's words.
-``words`` w          add w · log P(q's words | z) of the reconstructor of single words (:mod:`bonafide.learn.words`),
-                     after the switch too. It knows from the start what φ has to find out. ``mimax+`` is this, w = 1.
+``told`` w           draw z′ from P_θ(z | d, q) · P(q's words | z)^w, by the reconstructor of single words
+                     (:mod:`bonafide.learn.words`): φ is shown from the start what it would have to find out, and
+                     nothing else changes. ``mimax+`` is this, w = 1.
+``words`` w          add w · log P(q's words | z) to what chooses, after the switch too.
 ``solver_weight`` α  choose by log P_φ + α log P_θ.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``candidates``       both only among so many of Z, drawn anew at each step, as in the authors' code (30 to 50); faster,
@@ -44,6 +46,7 @@ class Mimax:
     samples: int = 1
     temperature: float = 1.0
     words: float = 0.0
+    told: float = 0.0
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -64,6 +67,8 @@ class Mimax:
         if not len(solver):
             return HardEM(words=self.words).step(batch, moment)
         likely = torch.where(reconstructor == -torch.inf, -torch.inf, solver) if self.candidates else solver
+        if self.told:
+            likely = torch.where(likely <= IMPOSSIBLE, likely, likely + self.told * batch.words)
         drawn = torch.cat(
             [
                 ragged.sample(likely / self.temperature, batch.offsets, batch.uniform(f"z-prime-{n}"))
@@ -91,7 +96,7 @@ class Mimax:
 
 @dataclass(frozen=True, slots=True)
 class MimaxPlus(Mimax):
-    """MIMAX with the reconstructor of single words beside φ."""
+    """MIMAX whose reconstructor learns from solutions that the question's words speak for."""
 
-    switch: float = 3.0
-    words: float = 1.0
+    switch: float = 4.0
+    told: float = 1.0

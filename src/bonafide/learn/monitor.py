@@ -9,7 +9,7 @@ cannot see a wrong aggregate: by the run's own reconstructor, and by description
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from bonafide import ragged
+from bonafide.examples import Example
 from bonafide.learn.data import Dev
 from bonafide.learn.description import Described, described, description_length
 from bonafide.learn.learnable import Counting, Item, Learnable, Proposing
@@ -25,7 +26,6 @@ from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.saved import Model
 from bonafide.learn.together import Together
-from bonafide.reconstruct.layout import tokenise
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +139,32 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
         part = dev.examples[start : start + batch]
         contexts = [dev.context_of(example) for example in part]
         asked = [(context, example.question) for context, example in zip(contexts, part, strict=True)]
-        layouts = []
-        for example, context, found in zip(part, contexts, model.predict_all(asked), strict=True):
+        predicted = [found[:1] for found in model.predict_all(asked)]
+        for example, context, found in zip(part, contexts, predicted, strict=True):
             if not found:
                 continue
             for name, score in model.task.scores(found[0], example).items():
                 totals[name] = totals.get(name, 0.0) + score
-            shown = model.task.rendered_prediction(found[0], context, example.question, recipe)
-            if model.reconstructor is not None:
-                layouts.append(tokenise(shown, example.question, model.reconstructor_tokenizer))
-            if isinstance(model.task, Counting):
-                told.append(described(example.question, shown, model.task.operations_of(found[0])))
-        if model.reconstructor is not None and layouts:
-            model.reconstructor.eval()
-            with torch.no_grad():
-                batch_of_one = model.reconstructor.batch(layouts, [np.zeros(1, dtype=np.int64)] * len(layouts))
-                explained += model.reconstructor.log_prob(batch_of_one, full_precision=True).tolist()
+            if (words := told_by(model.task, found[0], context, example, recipe)) is not None:
+                told.append(words)
+        if model.reconstructor is not None:
+            explained += np.concatenate(model.explained(asked, predicted)).tolist()
     figures = {f"dev_{name}": total / len(dev.examples) for name, total in totals.items()}
     if explained:
         figures["dev_reconstruction"] = float(np.mean(explained))
     if told:
         figures["dev_description"] = -description_length(told)
     return figures
+
+
+def told_by(task: Learnable, prediction: Any, context: Any, example: Example, recipe: Recipe) -> Described | None:
+    """A prediction for :func:`description_length`, in the same words for every run; None: its task counts nothing."""
+    if not isinstance(task, Counting):
+        return None
+    plain = replace(recipe, reconstructor=replace(recipe.reconstructor, verbalised=False))
+    shown = task.rendered_prediction(prediction, context, example.question, plain)
+    right = task.scores(prediction, example)["execution"] == 1
+    return described(example.question, shown, task.operations_of(prediction), right)
 
 
 def proposals(model: Model, items: Sequence[Item], batch: int = 64) -> list[tuple[int, str]]:

@@ -99,7 +99,8 @@ class TrainOptions:
     shard: bool = False  # of several processes, each holds a part of the encoder's weights (FSDP)
     evaluate_every: float = 1.0  # epochs
     checkpoint_every: int = 200  # steps
-    select_by: str = "execution"  # the dev figure that picks the best checkpoint: execution, description, …, or last
+    # The dev figure that picks the best checkpoint: description, execution, reconstruction; or the last one.
+    select_by: str = "description"
     patience: int = 0  # evaluations without a better figure before training stops; 0: never
     log_every: int = 10
 
@@ -125,7 +126,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("solver", "kind"): ("slots", "text"),
     ("reconstructor", "kind"): ("t-scratch", "t-dae", "warm", "bart"),
     ("train", "precision"): ("auto", "fp32", "bf16"),
-    ("train", "select_by"): ("execution", "reconstruction", "description", "last"),
+    ("train", "select_by"): ("description", "execution", "reconstruction", "last"),
 }
 
 

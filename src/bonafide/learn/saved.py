@@ -11,12 +11,15 @@ model/
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from bonafide import __version__
@@ -24,8 +27,11 @@ from bonafide.errors import BonafideError, shortened
 from bonafide.files import explained
 from bonafide.learn.checkpoint import read_tensors, replace_folder, sha256, write_tensors
 from bonafide.learn.learnable import Learnable, SolverModule, learnable
+from bonafide.learn.recipe import recipe_from
 from bonafide.pretrained import checkpoint_errors
+from bonafide.reconstruct.layout import Layout, tokenise
 from bonafide.reconstruct.model import Reconstructor
+from bonafide.rendering import RenderedSet, joined
 from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
@@ -46,16 +52,62 @@ class Model:
         return learnable(self.about["recipe"]["data"].get("task", "sql"))
 
     def predict(
-        self, context: Any, question: str, top: int = 5, beam: int = 8, execution_guided: bool = False
+        self,
+        context: Any,
+        question: str,
+        top: int = 5,
+        beam: int = 8,
+        execution_guided: bool = False,
+        reconstruction: float = 0.0,
     ) -> list[Any]:
         """The most likely solutions of a question about a table or a text, best first."""
-        return self.predict_all([(context, question)], top, beam, execution_guided)[0]
+        return self.predict_all([(context, question)], top, beam, execution_guided, reconstruction)[0]
 
     def predict_all(
-        self, asked: Sequence[tuple[Any, str]], top: int = 1, beam: int = 1, execution_guided: bool = False
+        self,
+        asked: Sequence[tuple[Any, str]],
+        top: int = 1,
+        beam: int = 1,
+        execution_guided: bool = False,
+        reconstruction: float = 0.0,
     ) -> list[list[Any]]:
-        """The same for many questions, in one batch."""
-        return self.task.predict(self.solver, asked, top, beam, execution_guided)
+        """The same for many questions, in one batch.
+
+        ``reconstruction`` w: the ``beam`` likeliest are put in the order of log P_θ(z | d, q) + w · log P_φ(q | d, z),
+        where there is a reconstructor.
+        """
+        if not reconstruction or self.reconstructor is None:
+            return self.task.predict(self.solver, asked, top, beam, execution_guided)
+        found = self.task.predict(self.solver, asked, max(top, beam), beam, execution_guided)
+        ordered = []
+        for each, scores in zip(found, self.explained(asked, found), strict=True):
+            both = np.array([one.log_probability for one in each]) + reconstruction * scores
+            ordered.append([each[place] for place in np.argsort(-both, kind="stable")[:top]])
+        return ordered
+
+    def explained(
+        self, asked: Sequence[tuple[Any, str]], found: Sequence[Sequence[Any]]
+    ) -> list[npt.NDArray[np.float64]]:
+        """For each question, log P_φ(q | d, z) of its predictions."""
+        assert self.reconstructor is not None, "the model has a reconstructor"
+        recipe, tokenizer = recipe_from(self.about["recipe"], "the model"), self.reconstructor_tokenizer
+        layouts: list[Layout] = []  # one for each context that a question's predictions have
+        order: list[int] = []  # whose scores these are
+        for (context, question), predictions in zip(asked, found, strict=True):
+            first, by_context = len(order), defaultdict[str, list[tuple[int, RenderedSet]]](list)
+            for place, one in enumerate(predictions, start=first):
+                shown = self.task.rendered_prediction(one, context, question, recipe)
+                by_context[shown.context].append((place, shown))
+            for listed in by_context.values():
+                layouts.append(tokenise(joined([shown for _, shown in listed]), question, tokenizer))
+                order += [place for place, _ in listed]
+        scores = np.zeros(len(order))
+        if layouts:
+            self.reconstructor.eval()
+            with torch.no_grad():
+                batch = self.reconstructor.batch(layouts, [np.arange(len(layout)) for layout in layouts])
+                scores[order] = self.reconstructor.log_prob(batch, full_precision=True).cpu().numpy()
+        return np.split(scores, np.cumsum([len(each) for each in found])[:-1])
 
 
 def save_model(folder: Path, model: Model) -> None:

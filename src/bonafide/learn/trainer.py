@@ -437,6 +437,8 @@ class Trainer:
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
         key = f"dev_{self.recipe.train.select_by}"  # dev_last is never there
+        if key == "dev_description" and key not in figures:
+            key = "dev_execution"  # of a task whose solutions have no operations to count
         known = key in figures  # without dev examples or a reconstructor, the last is the best
         figure = figures[key] if known else float(self.step)
         if not self.best or figure >= self.best["figure"]:

@@ -60,11 +60,12 @@ def evaluate_run(
     execution_guided: bool = False,
     progress: Callable[[int, int], None] | None = None,
     model: Model | None = None,
+    reconstruction: float = 0.0,
 ) -> Evaluation:
     """Predict every example; with gold, also logical form, slots, and selection over the solution sets.
 
     Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``model``: that of the
-    run, where it was loaded already.
+    run, where it was loaded already. ``reconstruction``: see :meth:`Model.predict_all`.
     """
     model = model or load_for_evaluation(run)
     source = open_tables(tables if tables or table else tables_beside(examples), table)
@@ -80,7 +81,7 @@ def evaluate_run(
         if known is not None:
             for example, one in zip(part, held, strict=True):
                 ranked[example.id] = _ranked(model, example, one)
-        predictions += _predict(model, part, held, known, ranked, beam, execution_guided)
+        predictions += _predict(model, part, held, known, ranked, beam, execution_guided, reconstruction)
         if progress is not None:
             progress(len(predictions), len(listed))
     outcomes = judge_all(predictions, listed, source.table_of, known)
@@ -135,10 +136,11 @@ def _predict(
     ranked: dict[str, tuple[QuerySet, Scores, Scores | None]],
     beam: int,
     execution_guided: bool,
+    reconstruction: float,
 ) -> list[SqlPrediction]:
     asked = [(table, example.question) for table, example in zip(tables, part, strict=True)]
     made = []
-    found = model.predict_all(asked, top=max(1, beam), beam=beam, execution_guided=execution_guided)
+    found = model.predict_all(asked, max(1, beam), beam, execution_guided, reconstruction)
     for example, table, queries in zip(part, tables, found, strict=True):
         rank = None
         if known is not None and example.id in known:

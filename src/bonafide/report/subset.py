@@ -33,14 +33,25 @@ def write_subset(store: Path, out: Path, largest: float) -> dict[str, Any]:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise BonafideError(f"{out} is already there. Name another folder, or delete it first.")
     kept = _largest(whole, largest)
+    chosen = {"largest": largest, "examples": len(whole), "of": content_of(whole)}
+    return write_part(whole, out, {"subset": chosen}, _sets(whole, kept), len(kept))
+
+
+def content_of(store: SolutionStore[Any]) -> str:
+    """A hash that tells a store's sets from others."""
+    return hashlib.sha256(json.dumps([each["sha256"] for each in store.manifest["shards"]]).encode()).hexdigest()
+
+
+def write_part(
+    whole: SolutionStore[Any], out: Path, chosen: dict[str, Any], sets: Iterator[tuple[str, Any]], count: int
+) -> dict[str, Any]:
+    """Write ``count`` sets that were made of a store's; ``chosen`` is put among its options and says which they are."""
     source = whole.manifest
-    content = hashlib.sha256(json.dumps([each["sha256"] for each in source["shards"]]).encode()).hexdigest()
-    chosen = {"largest": largest, "examples": len(whole), "of": content}
     about = {
         "format": FORMAT,
         "task": source["task"],
-        "options": {**source["options"], "subset": chosen},
-        "inputs": _moved(source["inputs"], store, out),
+        "options": {**source["options"], **chosen},
+        "inputs": _moved(source["inputs"], whole.folder, out),
         "shard_examples": source["shard_examples"],
     }
     identity = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
@@ -49,10 +60,10 @@ def write_subset(store: Path, out: Path, largest: float) -> dict[str, Any]:
         shutil.rmtree(part, ignore_errors=True)  # of one that was killed
         try:
             part.mkdir()
-            most, sets = source["shard_examples"], _sets(whole, kept)
+            most = source["shard_examples"]
             counts = [
                 write_shard(part / shard_name(number), islice(sets, most), whole.codec, identity)
-                for number in range(-(-len(kept) // most))
+                for number in range(-(-count // most))
             ]
             write_manifest(part, about, counts)
             part.replace(out)

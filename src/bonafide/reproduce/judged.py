@@ -13,8 +13,10 @@ import numpy.typing as npt
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import slots
 from bonafide.examples import Example, Gold, read_gold
+from bonafide.learn.description import description_length
 from bonafide.learn.learnable import Split, learnable
-from bonafide.learn.recipe import Recipe
+from bonafide.learn.monitor import told_by
+from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.report.predicted import Asked, asked_beside
 from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
@@ -22,6 +24,9 @@ from bonafide.reproduce.results import buckets, hash_of, packed, packed_bytes
 from bonafide.tasks.reading.metrics import right_mention
 
 _BATCH = 64
+_BEAM = 20
+RECONSTRUCTION = 0.3
+"""The weight of the reconstructor, where there is one, in the guided predictions."""
 _SLOTS = ("column", "aggregate", "number_of_conditions", "condition_columns", "operators", "values")
 Values = npt.NDArray[np.float64]
 
@@ -59,30 +64,31 @@ class Dev:
 def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     """The part of a result that says how right a model is: ``figures``, ``flags``, ``values``, ``sizes``, ``ids``."""
     asked = asked_beside(model.task.name, dev.split.file.path, run)
-    scores: dict[str, Values] = {"execution": np.zeros(len(dev.examples))}
-    genuine, known = np.zeros(len(dev.examples), dtype=bool), np.zeros(len(dev.examples), dtype=bool)
-    right_slots = np.zeros(len(_SLOTS))
+    recipe = recipe_from(model.about["recipe"], "the model")
+    greedy, told = _Judged(asked, dev), []
+    guided = _Judged(asked, dev) if asked.task == "sql" else None
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
-        found = model.predict_all([(dev.split.context_of(each), each.question) for each in part])
-        for place, (example, predictions) in enumerate(zip(part, found, strict=True), start):
-            if predictions:
-                for name, score in model.task.scores(predictions[0], example).items():
-                    scores.setdefault(name, np.zeros(len(dev.examples)))[place] = score
-            if example.id in dev.gold:
-                gold = asked.gold(dev.gold[example.id], example)
-                known[place], genuine[place] = _genuine(asked, predictions, gold)
-                if asked.task == "sql" and predictions:
-                    right = slots(predictions[0].query, gold)
-                    right_slots += [getattr(right, each) for each in _SLOTS]
+        questions = [(dev.split.context_of(each), each.question) for each in part]
+        found = model.predict_all(questions)
+        greedy.add(model, start, found)
+        for example, (context, _), predictions in zip(part, questions, found, strict=True):
+            if predictions and (words := told_by(model.task, predictions[0], context, example, recipe)):
+                told.append(words)
+        if guided is not None:
+            guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
     chosen = dev.select(model)
-    figures: dict[str, Any] = {name: float(each.mean()) for name, each in scores.items()}
-    flags = {"answer": packed(scores["execution"] == 1)}
-    if known.any():
-        figures["solution"] = float(genuine[known].mean())
-        flags |= {"solution": packed(genuine), "known": packed(known)}
+    figures: dict[str, Any] = {name: float(each.mean()) for name, each in greedy.scores.items()}
+    flags = {"answer": packed(greedy.scores["execution"] == 1)}
+    if told:
+        figures["description"] = description_length(told)
+    if greedy.known.any():
+        figures["solution"] = float(greedy.genuine[greedy.known].mean())
+        flags |= {"solution": packed(greedy.genuine), "known": packed(greedy.known)}
         if asked.task == "sql":
-            figures["slots"] = dict(zip(_SLOTS, (right_slots / known.sum()).tolist(), strict=True))
+            figures["slots"] = dict(zip(_SLOTS, (greedy.slots / greedy.known.sum()).tolist(), strict=True))
+    if guided is not None:
+        flags |= {"guided_answer": packed(guided.scores["execution"] == 1), "guided_solution": packed(guided.genuine)}
     if chosen is not None:
         figures["selection"] = chosen.to_json()
         flags |= _selected(chosen, dev.examples)
@@ -91,9 +97,34 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         "ids": hash_of(each.id for each in dev.examples),
         "figures": figures,
         "flags": flags,
-        "values": {"f1": packed_bytes(scores["f1"].astype(np.float16))} if "f1" in scores else {},
+        "values": {"f1": packed_bytes(greedy.scores["f1"].astype(np.float16))} if "f1" in greedy.scores else {},
         "sizes": packed_bytes(dev.sizes),
     }
+
+
+class _Judged:
+    """What is right of the predictions, example by example."""
+
+    def __init__(self, asked: Asked, dev: Dev) -> None:
+        self._asked, self._dev = asked, dev
+        count = len(dev.examples)
+        self.scores: dict[str, Values] = {"execution": np.zeros(count)}
+        self.genuine, self.known = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        self.slots = np.zeros(len(_SLOTS))
+
+    def add(self, model: Model, start: int, found: Sequence[Sequence[Any]]) -> None:
+        """The predictions of the examples from ``start`` on."""
+        for place, predictions in enumerate(found, start):
+            example = self._dev.examples[place]
+            if predictions:
+                for name, score in model.task.scores(predictions[0], example).items():
+                    self.scores.setdefault(name, np.zeros(len(self.known)))[place] = score
+            if example.id in self._dev.gold:
+                gold = self._asked.gold(self._dev.gold[example.id], example)
+                self.known[place], self.genuine[place] = _genuine(self._asked, predictions, gold)
+                if self._asked.task == "sql" and predictions:
+                    right = slots(predictions[0].query, gold)
+                    self.slots += [getattr(right, each) for each in _SLOTS]
 
 
 def _genuine(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:

@@ -30,6 +30,7 @@ from bonafide.reproduce.results import Result
 STOPPED = 75
 """The exit status of a run that was stopped and can go on."""
 _CURVE = "selection.json"
+_SECONDS = "seconds.json"
 
 
 class Watch:
@@ -67,26 +68,15 @@ class Watch:
 def run_job(job: dict[str, Any]) -> None:
     """Train and judge as ``job`` says, and write its result."""
     recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
-    resumed = (run / "recipe.json").exists()
     dev = Dev.open(recipe, Path(job["dev_solutions"]))
     watch = Watch(recipe, run, dev if job["curve"] else None, os.getppid())
-    os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
-    with RunFolder.open(run, recipe, resume=True) as folder:
-        watch.trainer = Trainer(recipe, load_training_data(recipe, run), folder, watch)
-        ready = time.perf_counter()
-        watch.trainer.run()
-    trained, memory = time.perf_counter(), _memory()
-    watch.trainer = None
-    model = load_for_evaluation(run)
-    found = judged(model, dev, run)
+    if not (run / _SECONDS).exists():  # else it was stopped while it was judged
+        _train(recipe, run, watch, began)
+    seconds, judging = read_json(run / _SECONDS), time.perf_counter()
+    memory = seconds.pop("memory")
+    found = judged(load_for_evaluation(run), dev, run)
     environment = {key: value for key, value in read_json(run / "environment.json").items() if key != "command"}
-    seconds = {
-        "preparing": round(ready - began, 2),
-        "training": round(trained - ready, 2),
-        "judging": round(time.perf_counter() - trained, 2),
-        "resumed": resumed,
-        "side_by_side": job["side_by_side"],
-    }
+    seconds |= {"judging": round(time.perf_counter() - judging, 2), "side_by_side": job["side_by_side"]}
     content = {
         **{key: job[key] for key in ("recipe_name", "settings", "seed", "data")},
         **found,
@@ -97,6 +87,18 @@ def run_job(job: dict[str, Any]) -> None:
     }
     Result(Path(job["result"]), content).write()
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
+
+
+def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:
+    resumed = (run / "recipe.json").exists()
+    os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
+    with RunFolder.open(run, recipe, resume=True) as folder:
+        watch.trainer = Trainer(recipe, load_training_data(recipe, run), folder, watch)
+        ready = time.perf_counter()
+        watch.trainer.run()
+    watch.trainer = None
+    seconds = {"preparing": round(ready - began, 2), "training": round(time.perf_counter() - ready, 2)}
+    write_json(run / _SECONDS, {**seconds, "resumed": resumed, "memory": _memory()})
 
 
 def _memory() -> int | None:

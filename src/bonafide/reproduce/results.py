@@ -104,7 +104,8 @@ class Result:
         if kind == "selection":
             flags, of = self.flags("reconstructor_selects" if part else "solver_selects"), self.flags("asked")
         else:
-            flags, of = self.flags(kind), self.flags("known") if kind == "solution" else every
+            flags = self.flags(f"guided_{kind}" if part == "guided" else kind)
+            of = self.flags("known") if kind == "solution" else every
         if flags is None or of is None:
             return None
         return flags.astype(np.float64), of & (self.sizes >= EDGES.index(2)) if part == "several" else of

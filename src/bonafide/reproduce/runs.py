@@ -23,10 +23,11 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.files import content_hash, made_folder, write_json
+from bonafide.learn.data import likeliest_sets
 from bonafide.learn.learnable import Learnable, learnable
 from bonafide.learn.recipe import Recipe
 from bonafide.pretrained import resolve_checkpoint
-from bonafide.report.subset import write_subset
+from bonafide.report.subset import content_of, write_part, write_subset
 from bonafide.reproduce.one_run import STOPPED
 from bonafide.reproduce.results import Result, comparable, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
@@ -182,7 +183,7 @@ def _job(table: Table, row: Row, seed: int, asked: Asked, stores: _Stores, toget
 
 
 class _Stores:
-    """The solution sets of train and dev, searched once for each language; of the hardest examples, a store beside."""
+    """The solution sets of train and dev, searched once for each language; parts of them in stores beside."""
 
     def __init__(self, data: Path, folder: Path, report: Report) -> None:
         self.root, self._folder, self._report = data.resolve(), folder.resolve(), report
@@ -202,7 +203,21 @@ class _Stores:
             if not hard.exists():
                 write_subset(train, hard, recipe.data.largest)
             train = hard
+        if recipe.data.likeliest:
+            train = self._likeliest(task, recipe, train)
         return train, self._searched(task, recipe, "dev")
+
+    def _likeliest(self, task: Learnable, recipe: Recipe, store: Path) -> Path:
+        """Cut once for all runs; it takes each of them as long as the search."""
+        most, said = recipe.data.max_solutions, recipe.reconstructor.verbalised
+        out = store.with_name(f"{store.name}-likeliest-{most}{'-said' if said else ''}")
+        if not out.exists():
+            whole = task.open_store(store)
+            self._report(f"Keeping the {most} likeliest solutions of each of {len(whole):,} questions.")
+            placed = replace(recipe, data=replace(recipe.data, root=str(self.root)))
+            chosen = {"likeliest": {"most": most, "said": said, "of": content_of(whole)}}
+            write_part(whole, out, chosen, likeliest_sets(placed, whole), len(whole))
+        return out
 
     def _searched(self, task: Learnable, recipe: Recipe, split: str) -> Path:
         language = json.dumps([asdict(recipe.language), self.hashes[split]], sort_keys=True)

@@ -17,10 +17,14 @@ MEASURES = {
     "f1": "F1",
     "solution-several": "right solution, |Z| ≥ 2",
     "answer-several": "right answer, |Z| ≥ 2",
+    "solution-guided": "right solution, guided",
+    "answer-guided": "right answer, guided",
     "selection": "gold selected by the solver",
     "selection-reconstructor": "gold selected by the reconstructor",
 }
-"""What can be measured, as a reader sees it. |Z| is the size of the dev question's solution set."""
+"""What can be measured, as a reader sees it. |Z| is the size of the dev question's solution set.
+
+Guided: of a beam of twenty queries those that return something, the reconstructor, where there is one, voting with."""
 BEST_BASELINE = "best baseline"
 SECONDS = "seconds"
 _BART = "BART"

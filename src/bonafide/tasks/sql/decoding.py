@@ -16,6 +16,7 @@ still the run's own text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ def decode(
     for row, (features, table) in enumerate(zip(batch.features, tables, strict=True)):
         search = _Search(features, {name: array[row] for name, array in moved.items()}, beam)
         queries = search.queries(max(wanted, beam * beam) if execution_guided else wanted)
-        if execution_guided:
-            queries = [each for each in queries if _returns_something(each[0], table)] or queries
+        if execution_guided:  # no more are executed than are wanted
+            queries = list(islice((each for each in queries if _returns_something(each[0], table)), wanted)) or queries
         found.append(queries[:wanted])
     return found
 
@@ -127,10 +128,18 @@ def _best(found: Iterable[_Scored], most: int) -> list[_Scored]:
 
 
 def _best_sums(parts: Sequence[Sequence[_Scored]], most: int) -> list[_Scored]:
-    """The best ways to take one choice of every part: exact, since a part's order does not depend on the others."""
+    """The best ways to take one choice of every part: exact, since a part's order does not depend on the others.
+
+    Parts come best first: before the i-th sum with the j-th choice stand i · j sums that are no worse, and first.
+    """
     sums: list[_Scored] = [(0.0, ())]
     for part in parts:
-        sums = _best(((score + more, chosen + choice) for score, chosen in sums for more, choice in part), most)
+        pairs = (
+            (score + more, chosen + choice)
+            for place, (score, chosen) in enumerate(sums, start=1)
+            for more, choice in part[: most // place]
+        )
+        sums = _best(pairs, most)
     return sums
 
 
