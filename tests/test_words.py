@@ -61,6 +61,34 @@ def test_an_aggregate_that_nobody_asked_for_costs_something():
     assert '"Attendance"' in chosen
 
 
+TEXT = "The Lions won the final in Oslo in 1990 . After a long pause the Bears lost the opening game in Bern in 1990 ."
+
+
+def test_in_running_text_the_mention_that_the_question_speaks_of_wins():
+    first, second = TEXT.index("1990"), TEXT.rindex("1990")
+    segments = tuple((Word("passage"), Word("span"), SpanReference(at, at + 4)) for at in (first, second))
+    shown = RenderedSet(TEXT, segments, np.array([[0], [1]], np.int32), running=True)
+    words = WordModel(["when did the lions win", "when did the bears lose", "when was the game"])
+    assert words.log_prob("When did the Lions win the final?", shown).argmax() == 0
+    assert words.log_prob("When did the Bears lose the game?", shown).argmax() == 1
+    apart = RenderedSet(TEXT, segments, shown.composition)  # what is around a column's name says nothing of it
+    scores = words.log_prob("When did the Bears lose the game?", apart)
+    assert scores[0] == scores[1]
+
+
+def test_what_stands_around_a_mention_are_shares_of_all_other_words():
+    words = words_in(TEXT)
+    asked = list(dict.fromkeys(words))
+    at = TEXT.index("Oslo")
+    shares = module._around(asked, TEXT, at, at + 4)
+    elsewhere = module._ANYWHERE / len(words)  # of the mention itself
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[asked.index("oslo")] == pytest.approx(elsewhere)
+    assert shares[asked.index("final")] > shares[asked.index("opening")] > elsewhere
+    assert module._around(["zebra"], TEXT, at, at + 4).tolist() == [0.0]
+    assert module._around(["oslo"], "Oslo", 0, 4).tolist() == [pytest.approx(module._ANYWHERE)]
+
+
 def test_it_is_its_formula():
     shown = RenderedSet(
         "city ; price",

@@ -45,6 +45,7 @@ class RenderedSet:
     context: str
     segments: tuple[Rendering, ...]
     composition: npt.NDArray[np.int32]  # (solutions, most segments): which segments, in order; −1 where fewer
+    running: bool = False  # whether the context is running text, where what stands around a reference goes with it
 
     def __len__(self) -> int:
         return len(self.composition)
@@ -65,4 +66,4 @@ def joined(sets: Sequence[RenderedSet]) -> RenderedSet:
         rows.append(np.where(each.composition >= 0, own[each.composition], -1))
     width = max(row.shape[1] for row in rows)
     padded = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=-1) for row in rows]
-    return RenderedSet(sets[0].context, tuple(places), np.concatenate(padded).astype(np.int32))
+    return RenderedSet(sets[0].context, tuple(places), np.concatenate(padded).astype(np.int32), sets[0].running)

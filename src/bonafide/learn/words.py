@@ -2,11 +2,13 @@
 
     P(w | z) = (1 − s · n) · (c · copied(w | z) + (1 − c) · P(w)) + s · Σ_{operations o of z} said(w | o)
 
-``copied`` is uniform over the words of the solution's literals and of the names it points at, ``said`` over the words
+``copied`` is uniform over the words of the solution's literals and of what it points at, ``said`` over the words
 that the rendering has for one of its n operations ("highest most largest maximum greatest"), and P(w) is how often w
 stands in the training questions. Operations that all solutions of an example have tell nothing and are left out. A
 longer solution spreads its share over more words, and each operation that is not asked for takes its share from all
-other words: what explains nothing costs something, so that no price of operations is needed.
+other words: what explains nothing costs something, so that no price of operations is needed. In running text each
+reference stands for what is around it too, as for ``AROUND`` more words: the nearer, the more, and for a third of it
+wherever it stands.
 
 What this knows and a reconstructor from scratch has to find out is that questions repeat the words of tables, and which
 English words go with an operation (where the rendering says it in such words: ``reconstructor.verbalised``). Where one
@@ -18,6 +20,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,9 @@ SAID = 1 / 12
 """s: how likely it is one for a certain operation. Questions have about a dozen words."""
 MOST_SAID = 0.5
 """s · n is at most this: of more than six operations, each has less."""
+AROUND = 10.0
+"""Words that the surroundings of a reference in running text are worth, and how many words away they fade to 1/e."""
+_ANYWHERE = 1 / 3
 _AT_ONCE = 1 << 14
 """Solutions that are scored together."""
 _WORDS = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s]")
@@ -71,6 +77,9 @@ class WordModel:
                     own = words_in(text)
                     copied[place] += _shares(asked, own) * len(own)
                     length[place] += len(own)
+                    if shown.running and not isinstance(piece, Literal):
+                        copied[place] += AROUND * _around(asked, shown.context, piece.start, piece.end)
+                        length[place] += AROUND
         parts = [
             _log_prob(np.where(part >= 0, part, empty), common, copied, length, said, operations)
             for part in np.split(shown.composition, range(_AT_ONCE, len(shown), _AT_ONCE))
@@ -95,6 +104,32 @@ def _shares(asked: list[str], said: list[str]) -> Floats:
     """(words of the question,): the share of each in these words."""
     counts = Counter(said)
     return np.array([counts[word] / max(1, len(said)) for word in asked])
+
+
+def _around(asked: list[str], text: str, start: int, end: int) -> Floats:
+    """(words of the question,): the share of each in what stands around the characters [start, end) of a text."""
+    starts, where = _spread(text)
+    first, stop = np.searchsorted(starts, [start, end])
+    place = np.arange(len(starts))
+    away = np.where(place < first, first - place, np.where(place >= stop, place - stop + 1, np.inf))
+    near = np.exp(-away / AROUND)
+    near /= max(near.sum(), 1e-9)
+    shares = np.zeros(len(asked))
+    for number, word in enumerate(asked):
+        there = where.get(word)
+        if there is not None:
+            shares[number] = (1 - _ANYWHERE) * near[there].sum() + _ANYWHERE * len(there) / len(starts)
+    return shares
+
+
+@lru_cache(maxsize=1024)
+def _spread(text: str) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
+    """Where the words of a text begin, and in which places each of them stands."""
+    found = list(_WORDS.finditer(text))
+    places: dict[str, list[int]] = {}
+    for number, each in enumerate(found):
+        places.setdefault(each.group().lower(), []).append(number)
+    return np.array([each.start() for each in found]), {word: np.array(each) for word, each in places.items()}
 
 
 def _told(shown: RenderedSet) -> set[str]:

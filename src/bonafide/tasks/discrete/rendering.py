@@ -49,13 +49,13 @@ def rendered(programs: ProgramSet, reading: Reading, language: Language) -> Rend
     composition = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int32)
     for place, row in enumerate(rows):
         composition[place, : len(row)] = row
-    return RenderedSet(reading.passage.text, tuple(segments), composition)
+    return RenderedSet(reading.passage.text, tuple(segments), composition, running=True)
 
 
 def rendered_program(program: Program, reading: Reading, language: Language) -> RenderedSet:
     """The set of one program, such as a predicted one."""
     segments = tuple(_segments(program, reading, language))
-    return RenderedSet(reading.passage.text, segments, np.arange(len(segments), dtype=np.int32)[None])
+    return RenderedSet(reading.passage.text, segments, np.arange(len(segments), dtype=np.int32)[None], running=True)
 
 
 def _segments(program: Program, reading: Reading, language: Language) -> list[Rendering]:

@@ -62,6 +62,7 @@ def rendered(mentions: Sequence[Mention], document: Document, windows: Windows) 
             document.paragraphs[int(windows.paragraph[window])][int(windows.begin[window]) : int(windows.end[window])],
             tuple(segments[window]),
             np.arange(len(segments[window]), dtype=np.int32)[:, None],
+            running=True,
         )
         for window in used
     )
