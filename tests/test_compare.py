@@ -19,7 +19,10 @@ from bonafide.evaluate.sql import SqlPrediction
 from bonafide.examples import Example, read_gold, write_jsonl
 from bonafide.explore.judge import Sheet
 from bonafide.learn.learnable import learnable
+from bonafide.learn.saved import load
+from bonafide.learn.sql import SqlAnswer
 from bonafide.learn.trainer import train
+from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import tables, to_json
 from bonafide.report.judging import read_judgements, sheet, write_sheet
@@ -27,6 +30,7 @@ from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
 from bonafide.sealed import read_sealed, write_sealed
+from bonafide.tasks.sql.query import Query
 from tiny_runs import recipe, write_data
 
 torch.set_num_threads(1)
@@ -102,6 +106,42 @@ def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:
     assert not found.has_gold
     assert found.methods[0].right(ANSWER).shape == (2, 6)
     assert set(found.sizes) == set(found.asked.examples)
+
+
+def test_case_studies_are_right_answers_by_different_solutions_the_most_telling_first(
+    known: tuple[Comparison, list[str]], data: Path
+) -> None:
+    found, names = known
+    cases = case_studies(found, most=4)
+    assert cases is not None
+    assert (cases.by, cases.found) == ("mimax", 10)
+    model = load(data / "mimax-5")
+    gains = {}
+    for example in (found.asked.examples[name] for name in names[10:20]):  # both are right
+        wrong, right = (each.predicted[5][list(found.asked.examples).index(example.id)] for each in found.methods)
+        pair = [(found.asked.context(example), example.question)]
+        scores = model.explained(pair, [[answered(wrong.solution), answered(right.solution)]])[0]
+        gains[example.id] = abs(float(scores[1] - scores[0]))
+    assert {each.example.id for each in cases.shown} <= set(gains)
+    told = [gains[each.example.id] for each in cases.shown]
+    assert told == pytest.approx(sorted(gains.values(), reverse=True)[:4], abs=1e-4)
+    for each in cases.shown:
+        assert [(entry.name, entry.right) for entry in each.entries] == [("hard-em", False), ("mimax", True)]
+        assert each.entries[0].text != each.entries[1].text
+    page = cases.html()
+    assert page.count("<article>") == 4
+    assert "10 questions are answered rightly by all methods, but not by the same query" in page
+    assert page.count("✗") == page.count("✓") == 4
+
+
+def answered(query: Query) -> SqlAnswer:
+    return SqlAnswer(query, "", [], None, 0.0)
+
+
+def test_without_a_reconstructor_there_are_no_case_studies(data: Path) -> None:
+    settings = recipe(data, "mml", train={"seed": 5, "epochs": 1.0, "checkpoint_every": 1000})
+    train(settings, data / "mml-5")
+    assert case_studies(compare_runs([data / "hard-em-5", data / "mml-5"])) is None
 
 
 def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> None:
@@ -217,6 +257,7 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     }  # fmt: skip
     assert "+41.7" in (data / "c.md").read_text()
     page = (data / "c.html").read_text()
+    assert "Case studies: the same right answer by different solutions" in page
     assert page.count("<svg") == 4
     assert "http" not in page
     assert "<script" not in page

@@ -11,9 +11,11 @@ from typing import Any
 
 from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
+from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
 from bonafide.report.compare import Comparison, Contrast
 from bonafide.report.judging import Judgements
+from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
 from bonafide.report.statistics import wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
@@ -55,14 +57,16 @@ def write_comparison_page(path: Path, comparison: Comparison, made: Sequence[Tab
         for figure in comparison.figures
         for title, found in _breakdowns(comparison, figure)
     ]
-    write_report(path, "Comparison of methods", about, "".join(each.html() for each in made), charts)
+    cases = case_studies(comparison)
+    body = "".join(each.html() for each in made) + ("" if cases is None else cases.html())
+    write_report(path, "Comparison of methods", about, body, charts)
 
 
 def write_report(path: Path, title: str, about: str, body: str, charts: Sequence[str] = ()) -> None:
     """Write a page in the look of the others; ``title`` and ``about`` are plain text, ``body`` is HTML."""
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{STYLE}{FIGURE_STYLE}</style></head><body>
+<title>{escape(title)}</title><style>{STYLE}{FIGURE_STYLE}{CASE_STYLE}</style></head><body>
 <h1>{escape(title)}</h1><p class="note">{escape(about)}</p>
 <div class="charts">{"".join(charts)}</div>{body}
 </body></html>

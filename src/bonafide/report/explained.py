@@ -79,10 +79,10 @@ class Explainer:
             places = np.array(sorted(kept if place is None else kept | {place}))
             solutions = self.model.task.picked(solutions, places)
             place = None if place is None else int(np.searchsorted(places, place))
-        scores = self._reconstructed(example, self._rendered(example, solutions))
+        scores = self.reconstructed(example, self._rendered(example, solutions))
         outside = None
         if asked is not None and place is None:
-            outside = float(self._reconstructed(example, [self._rendered_one(example, asked)])[0])
+            outside = float(self.reconstructed(example, [self.rendered_one(example, asked)])[0])
         agrees = bool(self._solved(example, solutions).argmax() == scores.argmax())
         return Explained(solutions, scores, place, outside, agrees)
 
@@ -92,7 +92,8 @@ class Explainer:
             return [rendered_programs(solutions, context, language_of(self.asked.options))]
         return self.model.task.rendered(Item(example, context, solutions), self.recipe)
 
-    def _rendered_one(self, example: Example, solution: Any) -> RenderedSet:
+    def rendered_one(self, example: Example, solution: Any) -> RenderedSet:
+        """A solution as the reconstructor reads it, in the set or not."""
         context = self.asked.context(example)
         if self.asked.task == "sql":
             return rendered_query(solution, context, verbalised=self.recipe.reconstructor.verbalised)
@@ -102,7 +103,8 @@ class Explainer:
             return rendered_texts([solution], example.question, context, self.recipe.language.copied)
         return rendered_mention(solution, context)
 
-    def _reconstructed(self, example: Example, shown: list[RenderedSet]) -> Scores:
+    def reconstructed(self, example: Example, shown: Sequence[RenderedSet]) -> Scores:
+        """log P_φ(question | solution) of all solutions of some sets, one after the other."""
         reconstructor = self.model.reconstructor
         assert reconstructor is not None
         layouts = [tokenise(each, example.question, self.model.reconstructor_tokenizer) for each in shown]

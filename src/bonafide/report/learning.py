@@ -25,12 +25,14 @@ from bonafide.report.page import STYLE
 from bonafide.sealed import read_log
 
 GOLD = "gold"
+CASE_STYLE = """
+.right { color: var(--good); font-weight: 600; } .wrong { color: var(--none); font-weight: 600; }
+.tokens span { border-radius: .2rem; padding: 0 .05rem; } td.figure { text-align: right; }
+"""
 _MORE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg line.grid { stroke: var(--line); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
-.right { color: var(--good); font-weight: 600; } .wrong { color: var(--none); font-weight: 600; }
-.tokens span { border-radius: .2rem; padding: 0 .05rem; } td.figure { text-align: right; }
 """
 
 
@@ -52,11 +54,11 @@ class Learned:
 
 @dataclass(frozen=True)
 class Entry:
-    """A solution on the page: whose it is, as text, whether it is gold's, and as the reconstructor reads it."""
+    """A solution on the page: whose, as text, whether it is gold's (None: not known), as the reconstructor reads it."""
 
     name: str
     text: str
-    right: bool
+    right: bool | None
     rendered: RenderedSet
 
 
@@ -103,10 +105,10 @@ def write_learning_page(
         line_chart("Right answers on dev", {m.name: _dev_execution(m.run) for m in methods}),
         *(line_chart(f"{words.operations} that {m.name} trained on", _mix(m.run, words.charted)) for m in methods),
     ]
-    articles = "".join(_article(each, judge, words) for each in shown)
+    articles = "".join(article(each, judge, words.solution) for each in shown)
     html = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Right for the right reasons?</title><style>{STYLE}{_MORE_STYLE}</style></head><body>
+<title>Right for the right reasons?</title><style>{STYLE}{_MORE_STYLE}{CASE_STYLE}</style></head><body>
 <h1>Right for the right reasons?</h1>
 <p class="note">{escape(about)}</p>
 <p>All methods saw the same questions, the same {words.contexts} and the same answers, and no {words.solution}.
@@ -125,13 +127,14 @@ better (blue) or worse (red) than the first method's.</p>
         stream.write(html.encode())
 
 
-def _article(shown: Shown, judge: Model, words: Words) -> str:
+def article(shown: Shown, judge: Model, solution: str) -> str:
+    """An example as HTML; ``solution`` is what the task calls one. The question is shaded by what tells them apart."""
     scores = {each.name: _token_scores(judge, shown.example.question, each.rendered) for each in shown.entries}
     rows = []
     for entry in shown.entries:
         mark = f'<span class="{"right" if entry.right else "wrong"}">{"✓" if entry.right else "✗"}</span> '
         rows.append(
-            f"<tr><td>{'' if entry.name == GOLD else mark}{escape(entry.name)}</td>"
+            f"<tr><td>{'' if entry.name == GOLD or entry.right is None else mark}{escape(entry.name)}</td>"
             f"<td><code>{escape(entry.text)}</code></td>"
             f"<td class=figure>{float(scores[entry.name][1].sum()):.1f}</td></tr>"
         )
@@ -143,7 +146,7 @@ def _article(shown: Shown, judge: Model, words: Words) -> str:
     return (
         f'<article><h3 class="tokens">{question}</h3>'
         f"<p class=note><span class=answer>answer: {escape(answer)}</span> · {escape(shown.example.id)}</p>"
-        f"<table><thead><tr><th></th><th>{escape(words.solution)}</th><th>score</th></tr>"
+        f"<table><thead><tr><th></th><th>{escape(solution)}</th><th>score</th></tr>"
         f"</thead><tbody>{''.join(rows)}</tbody></table></article>"
     )
 
