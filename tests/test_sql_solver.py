@@ -506,11 +506,16 @@ def test_the_packaged_encoder_learns_eight_examples_by_heart(tmp_path):
     st.lists(st.lists(st.integers(-4, 0), min_size=1, max_size=6), max_size=3),
     st.integers(1, 9),
 )
-def test_the_best_sums_are_those_of_all_combinations_in_their_order(parts: list[list[int]], most: int) -> None:
+def test_the_best_sums_are_those_of_all_combinations(parts: list[list[int]], most: int) -> None:
     ordered = [
         [(float(score), ((number, place),)) for place, score in enumerate(sorted(part, reverse=True))]
         for number, part in enumerate(parts)
     ]
-    every = [(sum(score for score, _ in each), sum((chosen for _, chosen in each), ()))
-             for each in itertools.product(*ordered)]  # fmt: skip
-    assert _best_sums(ordered, most) == sorted(every, key=lambda each: -each[0])[:most]
+    found = _best_sums(ordered, most)
+    every = sorted((sum(score for score, _ in each) for each in itertools.product(*ordered)), reverse=True)
+    assert [score for score, _ in found] == every[:most]
+    kept: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+    for part in ordered:  # of equals, those that come first when no pair is left out
+        pairs = [(score + more, chosen + choice) for score, chosen in kept for more, choice in part]
+        kept = sorted(pairs, key=lambda each: -each[0])[:most]
+    assert found == kept
