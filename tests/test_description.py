@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bonafide.learn.description import Described, described, description_length, question_log_probs
+from bonafide.learn.monitor import chosen_by
 from bonafide.learn.trainer import train
 from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
 from tiny_runs import recipe, write_data
@@ -108,3 +109,18 @@ def test_a_run_keeps_the_checkpoint_with_the_shortest_description(tmp_path: Path
     best = json.loads((run.path / "result.json").read_text())["best"]
     assert best["by"] == "dev_description"
     assert best["figure"] == pytest.approx(max(found.values()))
+
+
+@pytest.mark.parametrize(
+    ("select_by", "figures", "expected"),
+    [
+        ("description", {"dev_description": -50.0, "dev_execution": 0.9}, ("dev_description", -50.0)),
+        ("description", {"dev_execution": 0.9, "dev_f1": 0.95}, ("dev_execution", 0.9)),  # reading, texts
+        ("execution", {"dev_description": -50.0, "dev_execution": 0.9}, ("dev_execution", 0.9)),
+        ("reconstruction", {"dev_execution": 0.9}, ("last step", 7.0)),
+        ("last", {"dev_description": -50.0, "dev_execution": 0.9}, ("last step", 7.0)),
+        ("description", {}, ("last step", 7.0)),
+    ],
+)
+def test_the_figure_that_picks_a_checkpoint(select_by: str, figures: dict[str, float], expected: object) -> None:
+    assert chosen_by(figures, select_by, 7) == expected

@@ -8,7 +8,7 @@ cannot see a wrong aggregate: by the run's own reconstructor, and by description
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -155,6 +155,14 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
     if told:
         figures["dev_description"] = -description_length(told)
     return figures
+
+
+def chosen_by(figures: Mapping[str, float], select_by: str, step: int) -> tuple[str, float]:
+    """The figure that picks a checkpoint, and its value; without dev examples or a reconstructor, the last is best."""
+    key = f"dev_{select_by}"  # dev_last is never there
+    if key == "dev_description" and key not in figures:
+        key = "dev_execution"  # of a task whose solutions have no operations to count
+    return (key, figures[key]) if key in figures else ("last step", float(step))
 
 
 def told_by(task: Learnable, prediction: Any, context: Any, example: Example, recipe: Recipe) -> Described | None:

@@ -34,6 +34,15 @@ class Done:
     asked: Asked | None = None
 
 
+def arrival(device: torch.device) -> torch.cuda.Event | None:
+    """What tells, on a GPU, when everything that was asked of it so far is there."""
+    if device.type != "cuda":
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
 def stop_for_nan(folder: RunFolder, name: str, step: int, examples: list[str], first: bool) -> None:
     """Keep the batch that made a loss no number, and stop."""
     if first:

@@ -47,14 +47,14 @@ from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
 from bonafide.learn.memory import ENDLESS, Room, fitting, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
-from bonafide.learn.monitor import Monitor, dev_figures, proposals
+from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.optimiser import optimisers, precision, schedule
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, save_model
 from bonafide.learn.sharding import bring_together, clip_gradients, of_no_weight, shard_encoder
-from bonafide.learn.steps import Done, Launched, stop_for_nan
+from bonafide.learn.steps import Done, Launched, arrival, stop_for_nan
 from bonafide.learn.together import Together
 from bonafide.learn.track import Board
 
@@ -283,11 +283,7 @@ class Trainer:
         for part, offsets, outcome in done.seen:
             self.monitor.see(part, offsets, outcome)
         losses, candidates = self.together.losses(done.totals, done.candidates)
-        arrived = None
-        if self.accelerator.device.type == "cuda":
-            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            arrived.record()
-        return Launched(moment.step, list(done.totals), losses, candidates, arrived)
+        return Launched(moment.step, list(done.totals), losses, candidates, arrival(self.accelerator.device))
 
     def _add_gradients(self, moment: Moment, allowed: list[bool] | None) -> Done:
         """Go through the micro-batches of a step."""
@@ -436,13 +432,9 @@ class Trainer:
         self._log({"step": self.step, "epoch": self.step / self.steps_per_epoch, "evaluation": figures})
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
-        key = f"dev_{self.recipe.train.select_by}"  # dev_last is never there
-        if key == "dev_description" and key not in figures:
-            key = "dev_execution"  # of a task whose solutions have no operations to count
-        known = key in figures  # without dev examples or a reconstructor, the last is the best
-        figure = figures[key] if known else float(self.step)
+        by, figure = chosen_by(figures, self.recipe.train.select_by, self.step)
         if not self.best or figure >= self.best["figure"]:
-            self.best = {"figure": figure, "by": key if known else "last step", "step": self.step, **figures}
+            self.best = {"figure": figure, "by": by, "step": self.step, **figures}
             save_model(self.folder.path / "model", model)
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
         if self.sharded:
