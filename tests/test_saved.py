@@ -127,6 +127,16 @@ def test_a_model_without_a_reconstructor_is_not_voted_on(data: Path, tmp_path: P
     files = ["evaluate", tmp_path / "run", "--examples", data / "dev" / "examples.jsonl"]
     said = refused(bonafide_command(*files, "--reconstruction", "0.3"))
     assert "needs an SQL model with a reconstructor" in said
+    asked = [
+        "predict",
+        tmp_path / "run",
+        "how many?",
+        "--reconstruction",
+        "0.3",
+        "--passage",
+        data / "dev" / "gold.jsonl",
+    ]
+    assert "goes with --table" in refused(bonafide_command(*asked))
 
 
 def test_evaluate_lets_the_reconstructor_vote(run: Path, data: Path, tmp_path: Path) -> None:

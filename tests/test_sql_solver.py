@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bonafide import ragged
 from bonafide.errors import BonafideError
 from bonafide.synth.sql import generate
-from bonafide.tasks.sql.decoding import _best_sums
 from bonafide.tasks.sql.features import make_features
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, parse_query
@@ -499,23 +498,3 @@ def test_the_packaged_encoder_learns_eight_examples_by_heart(tmp_path):
     )
     assert np.array_equal(one.pieces, two.pieces)
     assert "[UNK]" not in solver.tokenizer.convert_ids_to_tokens(one.pieces.tolist())
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.lists(st.integers(-4, 0), min_size=1, max_size=6), max_size=3),
-    st.integers(1, 9),
-)
-def test_the_best_sums_are_those_of_all_combinations(parts: list[list[int]], most: int) -> None:
-    ordered = [
-        [(float(score), ((number, place),)) for place, score in enumerate(sorted(part, reverse=True))]
-        for number, part in enumerate(parts)
-    ]
-    found = _best_sums(ordered, most)
-    every = sorted((sum(score for score, _ in each) for each in itertools.product(*ordered)), reverse=True)
-    assert [score for score, _ in found] == every[:most]
-    kept: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
-    for part in ordered:  # of equals, those that come first when no pair is left out
-        pairs = [(score + more, chosen + choice) for score, chosen in kept for more, choice in part]
-        kept = sorted(pairs, key=lambda each: -each[0])[:most]
-    assert found == kept
