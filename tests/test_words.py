@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from bonafide.examples import read_gold
 from bonafide.learn import words as module
 from bonafide.learn.data import load_training_data, word_scores
 from bonafide.learn.learnable import learnable
@@ -17,6 +18,7 @@ from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.rendering import rendered
 from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.tables import Table
+from by_path import module_at
 from tiny_runs import recipe, write_data
 
 GAMES = Table(
@@ -165,3 +167,24 @@ def test_the_likeliest_of_a_large_set_are_kept(tmp_path):
         scores = word_scores(task, all_of, made, model)
         places = [all_of.solutions.index_of(each) for each in few_of.solutions]
         assert places == sorted(np.argsort(-scores, kind="stable")[:6])
+
+
+def test_the_benchmark_counts_gold_among_the_first(tmp_path):
+    data, benchmark = write_data(tmp_path), module_at("benchmarks/words.py")
+    ranks = {}
+    found = benchmark.measured(
+        "wikisql-hard-mimax+", [f"data.root={data}", f"data.solutions={data / 'solutions'}", "data.largest=1.0"], 48
+    )
+    made = recipe(data, "mimax+", data={"max_solutions": 10**9}, reconstructor={"verbalised": True})
+    task, items, gold = learnable("sql"), load_training_data(made, tmp_path).items, read_gold(data / "train/gold.jsonl")
+    words = WordModel(item.example.question for item in items)
+    for item in items:
+        place = task.place_of_gold(gold[item.example.id], item, made)
+        if place is not None and len(item.solutions) > 1:
+            order = np.argsort(-word_scores(task, item, made, words), kind="stable").tolist()
+            ranks[item.example.id] = order.index(place), len(order)
+    assert found["questions"] == len(ranks) > 20
+    assert found["first 1"] == np.mean([first == 0 for first, _ in ranks.values()])
+    assert found["first 5"] == np.mean([first < 5 for first, _ in ranks.values()])
+    assert found["chance"] == pytest.approx(np.mean([1 / count for _, count in ranks.values()]))
+    assert found["first 1"] > 3 * found["chance"]
