@@ -149,6 +149,18 @@ def test_a_page_holds_every_row_with_its_seeds_and_the_paper_beside_it() -> None
     assert rows["Ours"][4].startswith("+17.5 [")
 
 
+def test_runs_are_ranked_by_what_needs_no_gold() -> None:
+    results = rows_of({"low": [0.1, 0.2], "high": [0.3, 0.4], "ours": [0.5], "gold": [0.6]})
+    described = {"low": [9.0, 8.0], "high": [6.0, 7.0], "ours": [5.0], "gold": [1.0]}  # one pair is exchanged
+    for name, found in results.items():
+        for each, length in zip(found, described[name], strict=True):
+            each.content["figures"] = {"description": length, "execution": 0.5 if name == "gold" else 0.7}
+    (page,) = (each for each in tabled(SMALL, results) if "without gold" in each.title)
+    assert page.rows == [["all", "6", "0.94", "-0.65"], ["not trained on gold", "5", "0.90", "–"]]
+    few = rows_of({"low": [0.1, 0.2], "high": [0.3, 0.4], "ours": [], "gold": []})
+    assert not any("without gold" in each.title for each in tabled(SMALL, few))
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=70), st.lists(st.floats(0, 1, width=16), min_size=1, max_size=40))
 def test_what_was_right_survives_packing(flags: list[bool], values: list[float]) -> None:
     assert unpacked(packed(flags), len(flags)).tolist() == flags

@@ -154,3 +154,10 @@ def _odds(share: float) -> float:
 
 def _batch(values: Values) -> int:
     return max(1, _BLOCK // len(values))
+
+
+def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
+    """Spearman's; None where one of them is the same throughout."""
+    if not np.ptp(first) or not np.ptp(second):
+        return None
+    return float(stats.spearmanr(first, second).statistic)

@@ -12,7 +12,7 @@ import numpy as np
 from bonafide.files import write_whole
 from bonafide.report.charts import grouped_bars
 from bonafide.report.compare_page import write_report
-from bonafide.report.statistics import wilson
+from bonafide.report.statistics import rank_correlation, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
 from bonafide.reproduce.compared import Results, best_baseline, by_seed, difference, mean, verdict
 from bonafide.reproduce.plots import row_bars, selection_curves, write_svg
@@ -22,6 +22,7 @@ from bonafide.reproduce.tables import MEASURES, Row, Table, elsewhere, tables
 
 OVERVIEW, BARS = "Means over seeds", "Bars"
 _IN_A_CHART = 4
+_RANKED = 5
 
 
 def listed(asked: Asked) -> list[Tabled]:
@@ -48,6 +49,7 @@ def tabled(table: Table, results: Results) -> list[Tabled]:
         made.append(_curve_table(rows, results))
     if rows:
         made.append(_breakdown_table(table, rows, results))
+        made += _without_gold(rows, results)
     if table.checks:
         found = [verdict(table, results, check) for check in table.checks]
         body = [[each.bar, each.found, {"open": "not yet"}.get(each.state, each.state)] for each in found]
@@ -217,6 +219,26 @@ def _breakdown_table(table: Table, rows: Sequence[Row], results: Results) -> Tab
 def _bucket_names() -> list[str]:
     names = [str(low) if high == low + 1 else f"{low:,}–{high - 1:,}" for low, high in pairwise(EDGES)]
     return [*names, f"{EDGES[-1]:,}+"]
+
+
+def _without_gold(rows: Sequence[Row], results: Results) -> list[Tabled]:
+    """How figures that need no gold rank the runs; nothing where there are fewer than five to rank."""
+    body = []
+    blind = [row for row in rows if row.role != "gold"]
+    for name, kept in [("all", rows), ("not trained on gold", blind)][: 1 if len(blind) == len(rows) else 2]:
+        ranked = [
+            (solution, -each.content["figures"]["description"], each.content["figures"]["execution"])
+            for row in kept
+            for each in results[row.name]
+            if "description" in each.content["figures"] and (solution := each.figure("solution")) is not None
+        ]
+        if len(ranked) >= _RANKED:
+            right, description, execution = zip(*ranked, strict=True)
+            found = [rank_correlation(right, figure) for figure in (description, execution)]
+            body.append([name, f"{len(ranked)}", *("–" if each is None else f"{each:.2f}" for each in found)])
+    note = "Spearman's correlation, over runs, of a figure on dev with the share of right solutions."
+    head = ["runs", "number", "description length", "right answer"]
+    return [Tabled("Which run is right for the right reasons, without gold", note, head, body)] if body else []
 
 
 def _runs(rows: Sequence[Row], results: Results) -> Tabled:
