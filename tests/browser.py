@@ -79,7 +79,8 @@ class Page:
         self.call("Input.insertText", text=text)
 
     def press(self, key: str) -> None:
-        """Press and release a key."""
+        """Press and release a key, once the page listens: what is pressed while it loads is lost."""
+        self.wait("document.readyState === 'complete'")
         codes = {"Enter": 13, "Tab": 9, "Escape": 27}
         text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 else {}
         code = codes.get(key, ord(key[0].upper()))

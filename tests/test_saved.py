@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import bonafide
 from bonafide.errors import BonafideError
 from bonafide.learn.data import load_training_data
 from bonafide.learn.learnable import Item
-from bonafide.learn.saved import Model, load, save_model
+from bonafide.learn.saved import Model, load, model_writer, save_model
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
 from bonafide.sealed import read_sealed, write_sealed
@@ -78,11 +79,11 @@ def test_the_model_of_a_run_is_the_one_that_was_trained(
 ) -> None:
     kept: list[Model] = []
 
-    def keep(folder: Path, model: Model) -> None:
+    def keep(folder: Path, model: Model) -> Callable[[], None]:
         kept.append(model)
-        save_model(folder, model)
+        return model_writer(folder, model)
 
-    monkeypatch.setattr("bonafide.learn.trainer.save_model", keep)
+    monkeypatch.setattr("bonafide.learn.trainer.model_writer", keep)
     train(recipe(data, "mimax", train={"select_by": "last"}), tmp_path / "run")
     assert scores(load(tmp_path / "run"), items[:10]) == scores(kept[-1], items[:10])
 

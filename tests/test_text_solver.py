@@ -9,7 +9,7 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
 from bonafide.errors import BonafideError
-from bonafide.learn.checkpoint import read_tensors, write_tensors
+from bonafide.learn.checkpoint import copied, read_tensors, write_tensors
 from bonafide.tasks.text.features import collate
 from bonafide.tasks.text.solver import TextSolver, TextSpec, build_text_solver, train_tokenizer
 
@@ -113,7 +113,7 @@ def test_long_questions_and_contexts_are_cut_to_what_can_be_read(solver: TextSol
 
 def test_a_solver_comes_back_as_it_was_saved(solver: TextSolver, tmp_path: Path) -> None:
     solver.tokenizer.save_pretrained(tmp_path / "tokenizer")
-    write_tensors(tmp_path / "weights.safetensors", solver.state_dict())
+    write_tensors(tmp_path / "weights.safetensors", copied(solver.state_dict()))
     again = TextSolver.from_config(solver.config(), tmp_path / "tokenizer").eval()
     again.load_state_dict(read_tensors(tmp_path / "weights.safetensors"))
     torch.testing.assert_close(scores(again, [0, 1]), scores(solver, [0, 1]), rtol=0, atol=0)

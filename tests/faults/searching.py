@@ -172,7 +172,7 @@ def _unfinished(made: list[Prepared], kind: str, damage: Damage, chance: random.
     store = prepared.folder / "hit"
     shutil.rmtree(store, ignore_errors=True)
     shutil.copytree(kept, store)
-    path = chance.choice(sorted(each for each in store.iterdir() if each.suffix != ".part"))
+    path = chance.choice(sorted(each for each in store.iterdir() if each.suffix != ".part" and each.stat().st_size))
     where = damage(path, chance)
     fault = partial(Fault, f"search {prepared.task}, resumed", kind, path.name, where)
     return judged(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,23 +47,32 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Path:
     """Write a checkpoint for ``state["step"]``; whole or not at all."""
-    target = checkpoint_path(folder, state["step"])
-    part = folder / f".{target.name}.part"
-    with explained(folder, "write"):
-        folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        with explained(part, "write"):
-            part.mkdir()
-        write_tensors(part / "tensors.safetensors", dict(_tensors(trained)))
-        data = {**state, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
-        write_sealed(part / "state.json", data)
-        with explained(target, "write"):
-            replace_folder(part, target)
-    except BaseException:
+    return checkpoint_writer(folder, trained, state)()
+
+
+def checkpoint_writer(folder: Path, trained: Trained, state: dict[str, Any]) -> Callable[[], Path]:
+    """The same in two parts: what is to be written is copied now, and written when the result is called."""
+    target, tensors = checkpoint_path(folder, state["step"]), copied(dict(_tensors(trained)))
+
+    def write() -> Path:
+        part = folder / f".{target.name}.part"
+        with explained(folder, "write"):
+            folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(part, ignore_errors=True)
-        raise
-    return target
+        try:
+            with explained(part, "write"):
+                part.mkdir()
+            write_tensors(part / "tensors.safetensors", tensors)
+            data = {**state, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
+            write_sealed(part / "state.json", data)
+            with explained(target, "write"):
+                replace_folder(part, target)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        return target
+
+    return write
 
 
 def take_part(trained: Trained) -> None:
@@ -125,10 +134,15 @@ def replace_folder(part: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in main memory, which training on does not change."""
+    return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file, whole or not at all; tensors that share memory are written once each."""
+    """A safetensors file of :func:`copied` tensors, whole or not at all."""
     with write_whole(path) as stream:
-        stream.write(save({name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}))
+        stream.write(save(dict(tensors)))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -40,6 +40,9 @@ from bonafide.learn.card import model_card
 from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
+OF_NO_CONSEQUENCE = ("checkpoint_every", "log_every")
+"""What of [train] may be another when a run goes on: it comes to the same weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -99,9 +102,11 @@ class RunFolder:
     def _check_same(self, saved: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self.recipe.to_json()))
         for section, content in wanted.items():
-            if saved.get(section) != content:
-                before = saved.get(section, {})
-                changed = sorted(key for key in {*content, *before} if before.get(key) != content.get(key))
+            before = saved.get(section, {})
+            changed = sorted(key for key in {*content, *before} if before.get(key) != content.get(key))
+            if section == "train":
+                changed = [key for key in changed if key not in OF_NO_CONSEQUENCE]
+            if changed:
                 raise BonafideError(
                     f"{self.path} was started with other settings in [{section}]: {', '.join(changed)}. Resume with "
                     "the settings it was started with, or name another folder."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ import torch
 from bonafide import __version__
 from bonafide.errors import BonafideError, shortened
 from bonafide.files import explained
-from bonafide.learn.checkpoint import read_tensors, replace_folder, sha256, write_tensors
+from bonafide.learn.checkpoint import copied, read_tensors, replace_folder, sha256, write_tensors
 from bonafide.learn.learnable import Learnable, SolverModule, learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.pretrained import checkpoint_errors
@@ -112,27 +112,41 @@ class Model:
 
 def save_model(folder: Path, model: Model) -> None:
     """Write a model so that the folder is there only when it is whole."""
+    model_writer(folder, model)()
+
+
+def model_writer(folder: Path, model: Model) -> Callable[[], None]:
+    """The same in two parts: weights are copied and tokenizers written now, the rest when the result is called."""
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
+    about = {**model.about, "format": FORMAT, "tool": f"bonafide {__version__}", "solver": model.solver.config()}
+    weights = {"solver": copied(model.solver.state_dict())}
+    if model.reconstructor is not None:
+        about["reconstructor"] = model.reconstructor.config()
+        weights["reconstructor"] = copied(model.reconstructor.state_dict())
+    with _whole_or_gone(part):
+        part.mkdir(parents=True)
+        _save_tokenizer(model.solver.tokenizer, part / "solver-tokenizer")
+        if model.reconstructor is not None:
+            _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
+
+    def write() -> None:
+        with _whole_or_gone(part):
+            for name, tensors in weights.items():
+                write_tensors(part / f"{name}.safetensors", tensors)
+            files = sorted(path for path in part.rglob("*") if path.is_file())
+            sums = {str(path.relative_to(part)): sha256(path) for path in files}
+            write_sealed(part / "model.json", {**about, "sha256": sums})
+            replace_folder(part, folder)
+
+    return write
+
+
+@contextmanager
+def _whole_or_gone(part: Path) -> Iterator[None]:
     try:
         with explained(part, "write"):
-            part.mkdir(parents=True)
-            write_tensors(part / "solver.safetensors", model.solver.state_dict())
-            _save_tokenizer(model.solver.tokenizer, part / "solver-tokenizer")
-            about = {
-                **model.about,
-                "format": FORMAT,
-                "tool": f"bonafide {__version__}",
-                "solver": model.solver.config(),
-            }
-            if model.reconstructor is not None:
-                write_tensors(part / "reconstructor.safetensors", model.reconstructor.state_dict())
-                _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
-                about["reconstructor"] = model.reconstructor.config()
-            files = sorted(path for path in part.rglob("*") if path.is_file())
-            about["sha256"] = {str(path.relative_to(part)): sha256(path) for path in files}
-            write_sealed(part / "model.json", about)
-            replace_folder(part, folder)
+            yield
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -15,7 +15,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -34,10 +34,10 @@ from bonafide.learn.building import new_reconstructor, prepared, warn_of_long
 from bonafide.learn.checkpoint import (
     Trained,
     checkpoint_path,
+    checkpoint_writer,
     checkpoints,
     keep_only,
     load_checkpoint,
-    save_checkpoint,
     take_part,
 )
 from bonafide.learn.cutting import micro_batches, pieces
@@ -52,7 +52,8 @@ from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.optimiser import optimisers, precision, schedule
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
-from bonafide.learn.saved import Model, save_model
+from bonafide.learn.saved import Model, model_writer
+from bonafide.learn.saving import Saving
 from bonafide.learn.sharding import bring_together, clip_gradients, of_no_weight, shard_encoder
 from bonafide.learn.steps import Done, Launched, arrival, stop_for_nan
 from bonafide.learn.together import Together
@@ -133,6 +134,8 @@ class Trainer:
         self.room = Room(recipe.train.budget)
         self._at: list[int] = []  # the micro-batch that is computed
         self._ahead = Ahead(self.models, recipe.train.seed)
+        self._saving = Saving()
+        self.seconds = {"evaluating": 0.0, "saving": 0.0}  # in which training waited for them
 
     @property
     def sharded(self) -> bool:
@@ -213,6 +216,11 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the end, from the start or from the last checkpoint."""
+        with self._saving:
+            self._train()
+        self._finish()
+
+    def _train(self) -> None:
         self._restore()
         self._board = Board(self.folder.path / "tensorboard", self.step) if self.together.first else None
         started, done_before = time.perf_counter(), self.step
@@ -234,12 +242,21 @@ class Trainer:
                 self._report(launched, (self.step - done_before) / (time.perf_counter() - started))
                 launched = None
             if evaluates:
-                if self._evaluate() and self.step < self.steps:
-                    self._log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
-                    self._stopped = True
+                with self._timed("evaluating"):
+                    self._stopped = self._evaluate()
+            if evaluates or saves:
+                with self._timed("saving"):
                     self._save()
-            elif saves:
-                self._save()
+        with self._timed("saving"):
+            self._saving.wait()
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[what] += time.perf_counter() - began
+
+    def _finish(self) -> None:
         unreachable = self._count("unreachable")
         if self._board is None:
             return
@@ -407,7 +424,7 @@ class Trainer:
         return best_scores(self.items, self._each(parts), self.models, moment, self._room_inside)
 
     def _evaluate(self) -> bool:
-        """Log the epoch and the dev figures, save, and say whether to stop early."""
+        """Log the epoch and the dev figures, and say whether to stop early."""
         self.monitor.gather(self.together)
         if self.sharded:
             bring_together(self.solver, self._whole)
@@ -416,8 +433,10 @@ class Trainer:
         self.monitor.forget_sums()
         for module in self.modules.values():
             module.train()
-        self._save()
-        return bool(self.together.largest(torch.tensor(int(stops))))
+        if not self.together.largest(torch.tensor(int(stops))) or self.step == self.steps:
+            return False
+        self._log({"step": self.step, "stopped": "no better dev figure for some evaluations"})
+        return True
 
     def _judge(self) -> tuple[bool, list[tuple[int, str]]]:
         """The first process's part of an evaluation: whether to stop, and solutions to add to the sets."""
@@ -435,7 +454,7 @@ class Trainer:
         by, figure = chosen_by(figures, self.recipe.train.select_by, self.step)
         if not self.best or figure >= self.best["figure"]:
             self.best = {"figure": figure, "by": by, "step": self.step, **figures}
-            save_model(self.folder.path / "model", model)
+            self._saving.add(lambda: model_writer(self.folder.path / "model", model))
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
         if self.sharded:
             self._whole.cpu()
@@ -466,10 +485,15 @@ class Trainer:
         }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
-        path = save_checkpoint(self.folder.checkpoints, trained, state)
         best = checkpoint_path(self.folder.checkpoints, self.best.get("step", self.step))
-        keep_only(self.folder.checkpoints, {path, best})
+        self._saving.add(lambda: self._checkpoint(trained, state, best))
+        if not self.together.alone:
+            self._saving.wait()
         self.together.wait()
+
+    def _checkpoint(self, trained: Trained, state: dict[str, Any], best: Path) -> Callable[[], None]:
+        write = checkpoint_writer(self.folder.checkpoints, trained, state)
+        return lambda: keep_only(self.folder.checkpoints, {write(), best})
 
     def _take_room(self, budget: int) -> None:
         """The least that any process has, as when the run goes on from a checkpoint."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bonafide.errors import BonafideError
+from bonafide.evaluate.headers import right_by_headers
 from bonafide.evaluate.sql import slots
 from bonafide.examples import Example, Gold, read_gold
 from bonafide.learn.description import description_length
@@ -27,6 +28,8 @@ _BATCH = 64
 _BEAM = 20
 RECONSTRUCTION = 0.3
 """The weight of the reconstructor, where there is one, in the guided predictions."""
+OFFICIAL = ("official-dev.jsonl", "official-dev.headers.jsonl")
+"""WikiSQL's own dev questions and the headers of their tables, beside train and dev where a user has put them."""
 _SLOTS = ("column", "aggregate", "number_of_conditions", "condition_columns", "operators", "values")
 Values = npt.NDArray[np.float64]
 
@@ -92,7 +95,13 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     if chosen is not None:
         figures["selection"] = chosen.to_json()
         flags |= _selected(chosen, dev.examples)
+    official = [Path(recipe.data.root, name) for name in OFFICIAL]
+    headers = {}
+    if asked.task == "sql" and recipe.solver.kind != "text" and all(each.exists() for each in official):
+        right = right_by_headers(model, *official)
+        headers = {"headers": {"examples": len(right), "solution": packed(right)}}
     return {
+        **headers,
         "examples": len(dev.examples),
         "ids": hash_of(each.id for each in dev.examples),
         "figures": figures,

@@ -96,8 +96,10 @@ def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:
         watch.trainer = Trainer(recipe, load_training_data(recipe, run), folder, watch)
         ready = time.perf_counter()
         watch.trainer.run()
+    done, waited = time.perf_counter(), watch.trainer.seconds
     watch.trainer = None
-    seconds = {"preparing": round(ready - began, 2), "training": round(time.perf_counter() - ready, 2)}
+    seconds = {"preparing": ready - began, "training": done - ready, **waited}
+    seconds = {name: round(each, 2) for name, each in seconds.items()}
     write_json(run / _SECONDS, {**seconds, "resumed": resumed, "memory": _memory()})
 
 

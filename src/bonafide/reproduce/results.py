@@ -101,6 +101,11 @@ class Result:
         if measure == "f1":
             packed = self.content["values"].get("f1")
             return None if packed is None else (unpacked_bytes(packed).view(np.float16).astype(np.float64), every)
+        if measure == "solution-headers":
+            found = self.content.get("headers")
+            if found is None:
+                return None
+            return unpacked(found["solution"], found["examples"]).astype(np.float64), np.ones(found["examples"], bool)
         if kind == "selection":
             flags, of = self.flags("reconstructor_selects" if part else "solver_selects"), self.flags("asked")
         else:

@@ -19,12 +19,14 @@ MEASURES = {
     "answer-several": "right answer, |Z| ≥ 2",
     "solution-guided": "right solution, guided",
     "answer-guided": "right answer, guided",
+    "solution-headers": "right solution, official dev",
     "selection": "gold selected by the solver",
     "selection-reconstructor": "gold selected by the reconstructor",
 }
 """What can be measured, as a reader sees it. |Z| is the size of the dev question's solution set.
 
-Guided: of a beam of twenty queries those that return something, the reconstructor, where there is one, voting with."""
+Guided: of a beam of twenty queries those that return something, the reconstructor, where there is one, voting with.
+Official dev: WikiSQL's own dev questions, of whose tables only the headers are read (``evaluate/headers.py``)."""
 BEST_BASELINE = "best baseline"
 SECONDS = "seconds"
 _BART = "BART"

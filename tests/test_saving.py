@@ -1,0 +1,135 @@
+"""What a run keeps is written while it trains on: as it was when it was asked for, in order, and no error is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from bonafide.errors import BonafideError
+from bonafide.learn import checkpoint
+from bonafide.learn.checkpoint import Trained, checkpoint_writer, checkpoints, load_checkpoint
+from bonafide.learn.saved import load, model_writer
+from bonafide.learn.saving import Saving
+from bonafide.learn.trainer import train
+from tiny_runs import recipe, weights, write_data
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+def test_what_is_written_is_what_was_there_when_it_was_asked_for(tmp_path: Path) -> None:
+    module = nn.Linear(2, 2)
+    before = module.weight.detach().clone()
+    write = checkpoint_writer(tmp_path, Trained({"solver": module}, {}), {"step": 3})
+    nn.init.zeros_(module.weight)
+    other = nn.Linear(2, 2)
+    load_checkpoint(write(), Trained({"solver": other}, {}))
+    assert torch.equal(other.weight, before)
+
+
+def test_a_model_is_written_as_it_was_when_it_was_asked_for(data: Path, tmp_path: Path) -> None:
+    train(recipe(data, "mimax", train={"epochs": 0.2}), tmp_path / "run")
+    model = load(tmp_path / "run")
+    before = {name: value.clone() for name, value in model.solver.state_dict().items()}
+    write = model_writer(tmp_path / "model", model)
+    with torch.no_grad():
+        for weight in model.solver.parameters():
+            weight.zero_()
+    write()
+    again = load(tmp_path / "model").solver.state_dict()
+    assert all(torch.equal(again[name], value) for name, value in before.items())
+
+
+def test_writings_follow_each_other_and_training_waits_only_for_the_one_before() -> None:
+    done: list[int] = []
+    go = threading.Event()
+
+    def first() -> None:
+        go.wait(20)
+        done.append(1)
+
+    with Saving() as saving:
+        saving.add(lambda: first)
+        assert done == []  # it is under way, and we are not held up
+        go.set()
+        saving.add(lambda: lambda: done.append(2))
+        saving.wait()
+    assert done == [1, 2]
+
+
+def _fail() -> None:
+    raise BonafideError("No space left.")
+
+
+def saved(*writings: Callable[[], None], fails: bool = False) -> None:
+    """Ask for these writings one after the other; then, perhaps, something else goes wrong."""
+    with Saving() as saving:
+        for each in writings:
+            saving.add(lambda each=each: each)
+        if fails:
+            raise ZeroDivisionError
+
+
+def test_what_goes_wrong_is_raised_by_the_next_writing_or_at_the_end() -> None:
+    done: list[int] = []
+    with pytest.raises(BonafideError, match="No space left"):
+        saved(_fail, lambda: done.append(2))
+    assert done == []
+    with pytest.raises(BonafideError, match="No space left"):
+        saved(_fail)
+
+
+def test_where_training_fails_that_is_the_error_and_what_was_begun_is_brought_to_its_end() -> None:
+    done: list[int] = []
+    go = threading.Event()
+
+    def slow() -> None:
+        go.wait(20)
+        done.append(1)
+        _fail()
+
+    threading.Timer(0.1, go.set).start()
+    with pytest.raises(ZeroDivisionError):
+        saved(slow, fails=True)
+    assert done == [1]
+
+
+def test_a_run_ends_with_the_error_of_a_checkpoint_that_could_not_be_written_and_goes_on_later(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = recipe(data, "mimax")
+    train(whole, tmp_path / "whole")
+    write, count = checkpoint.write_tensors, 0
+
+    def full(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise BonafideError(f"Cannot write {path}: No space left on device.")
+        write(path, tensors)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "write_tensors", full)
+        with pytest.raises(BonafideError, match=r"tensors.safetensors: No space left"):
+            train(whole, tmp_path / "run")
+    assert checkpoints(tmp_path / "run" / "checkpoints")
+    assert not [*(tmp_path / "run" / "checkpoints").glob(".*")]
+    train(whole, tmp_path / "run", resume=True)
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+def test_a_run_that_goes_on_may_save_and_log_at_other_times(data: Path, tmp_path: Path) -> None:
+    train(recipe(data, "hard-em", train={"epochs": 1.0}), tmp_path / "run")
+    often = recipe(data, "hard-em", train={"epochs": 1.0, "checkpoint_every": 1, "log_every": 2})
+    train(often, tmp_path / "run", resume=True)
+    with pytest.raises(BonafideError, match=r"other settings in \[train\]: batch\."):
+        train(recipe(data, "hard-em", train={"epochs": 1.0, "batch": 4}), tmp_path / "run", resume=True)
