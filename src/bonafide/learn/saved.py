@@ -116,7 +116,10 @@ def save_model(folder: Path, model: Model) -> None:
 
 
 def model_writer(folder: Path, model: Model) -> Callable[[], None]:
-    """The same in two parts: weights are copied and tokenizers written now, the rest when the result is called."""
+    """The same in two parts: weights are copied and tokenizers written now, the rest when the result is called.
+
+    Both write into one folder beside it, so the next is asked for when this one is written.
+    """
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     about = {**model.about, "format": FORMAT, "tool": f"bonafide {__version__}", "solver": model.solver.config()}

@@ -1,15 +1,19 @@
 """Checkpoints and models are written while training goes on: the thread that trains only copies the weights.
 
-One writing is under way at a time, in the order in which they were asked for; the next one, and the end of the run,
-wait for it, and raise what went wrong with it. A run that is killed meanwhile goes on from the checkpoint before.
+They are written one after the other, in the order in which they were asked for, and nothing after one that failed.
+Two can wait to be written, a model and its checkpoint: the next waits for the first of them, the end of the run for
+all, and what went wrong is raised there. A run that is killed meanwhile goes on from the checkpoint before.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
+
+_MOST = 2
 
 
 class Saving:
@@ -17,18 +21,28 @@ class Saving:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bonafide-saving")
-        self._under_way: Future[Any] | None = None
+        self._waiting: deque[Future[Any]] = deque()
+        self._error: BaseException | None = None
 
     def add(self, prepare: Callable[[], Callable[[], Any]]) -> None:
         """Write what ``prepare`` returns, which copies what is to be written, when all before it is written."""
-        self.wait()
-        self._under_way = self._thread.submit(prepare())
+        while self._waiting and (self._waiting[0].done() or len(self._waiting) >= _MOST):
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._write, prepare()))
 
     def wait(self) -> None:
         """Until all is written."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.result()
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def _write(self, write: Callable[[], Any]) -> None:
+        if self._error is not None:  # it was asked for before that was known
+            raise self._error
+        try:
+            write()
+        except BaseException as error:
+            self._error = error
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +50,7 @@ class Saving:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What is under way is brought to its end; where training failed, that is the error that is told."""
+        """What was asked for is brought to its end; where training failed, that is the error that is told."""
         self._thread.shutdown(wait=True)
         if kind is None:
             self.wait()
