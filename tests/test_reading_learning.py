@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from bonafide.cli import app
 from bonafide.learn.methods import METHODS
 from bonafide.learn.recipe import Recipe, recipe_from
+from bonafide.learn.saved import load
 from bonafide.learn.trainer import Progress, train
 from bonafide.report.runs import selections_over_time
 from bonafide.search.reading import search_reading
@@ -131,6 +132,10 @@ def test_a_model_is_evaluated_and_asked_on_the_command_line(data: Path, run: Pat
     for answer in answers:
         text = paragraphs[answer["paragraph"]]
         assert text[answer["start"] : answer["end"]] == answer["answer"]
+    voted = json.loads(command.invoke(app, [*asked, "--reconstruction", "1000"]).stdout)
+    expected = load(run).predict(read_document(tmp_path / "note.md"), "who steers the ferry?", 3, reconstruction=1000)
+    assert [each["answer"] for each in voted] == [each.answer for each in expected]
+    assert voted != answers
 
 
 def test_two_contexts_are_refused(run: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bonafide.report.runs import evaluate_run
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.reproduce.compared import by_seed
+from bonafide.reproduce.judged import RECONSTRUCTION
 from bonafide.reproduce.one_run import Watch, run_job
 from bonafide.reproduce.results import (
     Result,
@@ -187,6 +188,10 @@ def test_programs_are_judged_as_their_own_evaluation_judges_them(tmp_path: Path)
     assert result.figure("solution") == own["logical_form"]["share"]
     assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
     assert result.content["figures"]["selection"]["examples"] > 0
+    voted = {"beam": 20, "reconstruction": RECONSTRUCTION}
+    own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures
+    assert result.figure("answer-guided") == own["execution"]["share"]
+    assert result.figure("solution-guided") == own["logical_form"]["share"]
 
 
 def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_from_the_hardest(tmp_path: Path) -> None:
@@ -199,6 +204,11 @@ def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_fro
     assert result.figure("answer") == own["execution"]["share"]
     assert result.figure("solution") == own["mention"]["share"]
     assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
+    voted = {"beam": 20, "reconstruction": RECONSTRUCTION}
+    own = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures
+    assert result.figure("answer-guided") == own["execution"]["share"]
+    assert result.figure("solution-guided") == own["mention"]["share"]
+    assert result.figure("answer-several-guided") is not None
     assert result.content["trained_on"]["used"] == 16
     assert result.content["settings"]["data"]["largest"] == 0.5
     assert any(each.name.endswith("-0.5") for each in (tmp_path / "out" / "work" / "solutions").iterdir())

@@ -29,11 +29,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_written_is_what_was_there_when_it_was_asked_for(tmp_path: Path) -> None:
     module = nn.Linear(2, 2)
     before = module.weight.detach().clone()
-    write = checkpoint_writer(tmp_path, Trained({"solver": module}, {}), {"step": 3})
+    sums = [1.0]
+    write = checkpoint_writer(tmp_path, Trained({"solver": module}, {}), {"step": 3, "sums": sums})
     nn.init.zeros_(module.weight)
+    sums[0] = 2.0
     other = nn.Linear(2, 2)
-    load_checkpoint(write(), Trained({"solver": other}, {}))
+    state = load_checkpoint(write(), Trained({"solver": other}, {}))
     assert torch.equal(other.weight, before)
+    assert state["sums"] == [1.0]
 
 
 def test_a_model_is_written_as_it_was_when_it_was_asked_for(data: Path, tmp_path: Path) -> None:

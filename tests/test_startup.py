@@ -64,3 +64,17 @@ def test_it_answers_within_half_a_second_of_a_core(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     after = getrusage(RUSAGE_CHILDREN)  # not by the clock: the machine may be busy
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
+
+
+def test_stopped_while_python_still_imports_it_ends_as_quietly_as_later() -> None:
+    script = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'bonafide.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from bonafide.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Aborted.\n")

@@ -54,6 +54,14 @@ def test_tensorboard_shows_every_figure_of_the_record_also_after_a_crash(data: P
     assert shown["evaluation/agreement"] == pytest.approx(agreement)
 
 
+def test_curves_that_cannot_be_written_are_an_error_that_names_their_folder(data: Path, tmp_path: Path) -> None:
+    def block(progress: Progress) -> None:
+        (tmp_path / "run" / "tensorboard").write_text("in the way")
+
+    with pytest.raises(BonafideError, match=r"Cannot write .*tensorboard"):
+        train(recipe(data, "hard-em", train={"log_every": 2}), tmp_path / "run", watcher=block)
+
+
 def test_the_best_checkpoint_is_kept_beside_the_last(data: Path, tmp_path: Path) -> None:
     train(recipe(data, "mimax", train={"select_by": "reconstruction"}), tmp_path / "run")
     evaluations = {

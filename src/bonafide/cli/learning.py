@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Reconstruction = Annotated[
     float,
     typer.Option(
-        help="SQL: the reconstructor votes with this weight on the order of the beam; 0.3 is a good one.", min=0.0
+        help="The reconstructor votes with this weight on the order of the beam; 0.3 is a good one for SQL.", min=0.0
     ),
 ]
 
@@ -102,22 +102,26 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
 ) -> None:
     """How often a model's answers, and with gold its solutions, are right."""
-    from bonafide.report.runs import evaluate_run, load_for_evaluation
+    from bonafide.report.runs import check_reconstruction, evaluate_run, load_for_evaluation
     from bonafide.report.runs_discrete import evaluate_discrete
     from bonafide.report.runs_reading import evaluate_reading
     from bonafide.report.terminal import evaluation_table
 
     model = load_for_evaluation(run)
-    _check_reconstruction(model, run, reconstruction)
+    check_reconstruction(model, run, reconstruction)
     with working("Predicting") as progress:
         if model.task.name == "discrete":
-            figures = evaluate_discrete(model, run, examples, documents, gold, out, beam, progress).figures
+            figures = evaluate_discrete(
+                model, run, examples, documents, gold, out, beam, progress, reconstruction
+            ).figures
         elif model.task.name == "reading":
-            figures = evaluate_reading(model, run, examples, documents, gold, out, progress=progress).figures
+            figures = evaluate_reading(
+                model, run, examples, documents, gold, out, progress=progress, beam=beam, reconstruction=reconstruction
+            ).figures
         elif model.task.name == "text":
             from bonafide.report.runs_text import evaluate_text
 
-            figures = evaluate_text(model, run, examples, gold, out, beam, progress).figures
+            figures = evaluate_text(model, run, examples, gold, out, beam, progress, reconstruction).figures
         else:
             figures = evaluate_run(
                 run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model, reconstruction
@@ -150,21 +154,20 @@ def predict_command(
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
-    if reconstruction and (passage is not None or document is not None):
-        raise BonafideError("--reconstruction goes with --table: passages and documents are read without it.")
     if passage is not None:
-        _predict_on_passage(run, question, passage, top, as_json)
+        _predict_on_passage(run, question, passage, top, as_json, reconstruction)
         return
     if document is not None:
-        _predict_in_document(run, question, document, top, as_json)
+        _predict_in_document(run, question, document, top, as_json, reconstruction)
         return
+    from bonafide.report.runs import check_reconstruction
     from bonafide.report.terminal import predictions_table
     from bonafide.tasks.sql.sources import open_tables
 
     model = load_run(run, task)
-    _check_reconstruction(model, run, reconstruction)
+    check_reconstruction(model, run, reconstruction)
     if model.task.name != "sql":
-        _predict_text(model, run, question, context, bool(table), top, as_json)
+        _predict_text(model, run, question, context, bool(table), top, as_json, reconstruction)
         return
     source = open_tables(None, table or (), column_types(types), context)
     if source.default is None:
@@ -181,13 +184,15 @@ def predict_command(
         Console().print(predictions_table(question, asked, predictions))
 
 
-def _check_reconstruction(model: Model, run: Path, weight: float) -> None:
-    if weight and (model.task.name != "sql" or model.reconstructor is None):
-        raise BonafideError(f"--reconstruction needs an SQL model with a reconstructor, and that of {run} is none.")
-
-
 def _predict_text(
-    model: Model, run: Path, question: str, context: str | None, on_table: bool, top: int, as_json: bool
+    model: Model,
+    run: Path,
+    question: str,
+    context: str | None,
+    on_table: bool,
+    top: int,
+    as_json: bool,
+    reconstruction: float,
 ) -> None:
     from bonafide.cli.selecting import show_predictions
     from bonafide.learn.text import TextLearning
@@ -203,7 +208,7 @@ def _predict_text(
         )
     if on_table:
         raise BonafideError(f"{run} answers questions on texts, not on tables: give a text with --context FILE.")
-    show_predictions(model, question, top, as_json, _context(context))
+    show_predictions(model, question, top, as_json, _context(context), reconstruction)
 
 
 def _context(given: str | None) -> str:
@@ -225,20 +230,22 @@ def _context(given: str | None) -> str:
         raise BonafideError(f"{given} is no text in UTF-8 (byte {error.start:,}). Save it as UTF-8.") from None
 
 
-def _predict_on_passage(run: Path, question: str, passage: Path, top: int, as_json: bool) -> None:
+def _predict_on_passage(
+    run: Path, question: str, passage: Path, top: int, as_json: bool, reconstruction: float
+) -> None:
     from bonafide.report.passages import answers_about, answers_to_json, passage_answers
 
-    answers = answers_about(run, question, passage, top)
+    answers = answers_about(run, question, passage, top, reconstruction)
     if as_json:
         typer.echo(as_text(answers_to_json(answers)))
     else:
         Console().print(passage_answers(question, answers))
 
 
-def _predict_in_document(run: Path, question: str, path: Path, top: int, as_json: bool) -> None:
+def _predict_in_document(run: Path, question: str, path: Path, top: int, as_json: bool, reconstruction: float) -> None:
     from bonafide.report.mentions import answers_in, answers_to_json, document_answers
 
-    document, answers = answers_in(run, question, path, top)
+    document, answers = answers_in(run, question, path, top, reconstruction)
     if as_json:
         typer.echo(as_text(answers_to_json(answers)))
     else:

@@ -95,13 +95,15 @@ def select_command(
         )
 
 
-def show_predictions(model: Model, question: str, top: int, as_json: bool, context: str = "") -> None:
+def show_predictions(
+    model: Model, question: str, top: int, as_json: bool, context: str = "", reconstruction: float = 0.0
+) -> None:
     """The texts that a text solver writes for a question, with the answer that each arrives at."""
     from rich.table import Table as Grid
 
     from bonafide.report.terminal import harmless
 
-    found = model.predict(context, question, top=top)
+    found = model.predict(context, question, top, reconstruction=reconstruction)
     if as_json:
         lines = [{"text": each.text, "answer": each.answer, "confidence": each.confidence} for each in found]
         typer.echo(as_text(lines))

@@ -11,6 +11,7 @@ is pickled.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +53,8 @@ def save_checkpoint(folder: Path, trained: Trained, state: dict[str, Any]) -> Pa
 
 def checkpoint_writer(folder: Path, trained: Trained, state: dict[str, Any]) -> Callable[[], Path]:
     """The same in two parts: what is to be written is copied now, and written when the result is called."""
-    target, tensors = checkpoint_path(folder, state["step"]), copied(dict(_tensors(trained)))
+    target = checkpoint_path(folder, state["step"])
+    tensors, kept = copied(dict(_tensors(trained))), copy.deepcopy(state)
 
     def write() -> Path:
         part = folder / f".{target.name}.part"
@@ -63,7 +65,7 @@ def checkpoint_writer(folder: Path, trained: Trained, state: dict[str, Any]) -> 
             with explained(part, "write"):
                 part.mkdir()
             write_tensors(part / "tensors.safetensors", tensors)
-            data = {**state, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
+            data = {**kept, "format": FORMAT, "sha256": sha256(part / "tensors.safetensors")}
             write_sealed(part / "state.json", data)
             with explained(target, "write"):
                 replace_folder(part, target)

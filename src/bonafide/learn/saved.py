@@ -35,6 +35,8 @@ from bonafide.rendering import RenderedSet, joined
 from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
+_CONTEXTS = 64
+"""How many are read at once where predictions are explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,16 @@ class Model:
         scores = np.zeros(len(order))
         if layouts:
             self.reconstructor.eval()
+            parts = [layouts[start : start + _CONTEXTS] for start in range(0, len(layouts), _CONTEXTS)]
             with torch.no_grad():
-                batch = self.reconstructor.batch(layouts, [np.arange(len(layout)) for layout in layouts])
-                scores[order] = self.reconstructor.log_prob(batch, full_precision=True).cpu().numpy()
+                scores[order] = np.concatenate([_explained(self.reconstructor, part) for part in parts])
         return np.split(scores, np.cumsum([len(each) for each in found])[:-1])
+
+
+def _explained(reconstructor: Reconstructor, layouts: Sequence[Layout]) -> npt.NDArray[np.float64]:
+    batch = reconstructor.batch(layouts, [np.arange(len(layout)) for layout in layouts])
+    scores: npt.NDArray[np.float64] = reconstructor.log_prob(batch, full_precision=True).double().cpu().numpy()
+    return scores
 
 
 def save_model(folder: Path, model: Model) -> None:

@@ -260,7 +260,6 @@ class Trainer:
         unreachable = self._count("unreachable")
         if self._board is None:
             return
-        self._board.close()
         if self.proposed:
             named = [{"id": self.items[place].id, "solution": text} for place, text in self.proposed]
             write_jsonl(self.folder.path / "proposed.jsonl", named)

@@ -14,6 +14,7 @@ from bonafide.documents import Document
 from bonafide.errors import BonafideError
 from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.saved import load
+from bonafide.report.runs import check_reconstruction
 from bonafide.report.terminal import harmless
 from bonafide.tasks.reading.plaintext import read_document
 
@@ -21,15 +22,18 @@ _AROUND = 160
 """Characters of the paragraph that are shown on each side of an answer."""
 
 
-def answers_in(run: Path, question: str, path: Path, top: int) -> tuple[Document, list[ReadingAnswer]]:
-    """Ask the model of a run about a text or Markdown file."""
+def answers_in(
+    run: Path, question: str, path: Path, top: int, reconstruction: float = 0.0
+) -> tuple[Document, list[ReadingAnswer]]:
+    """Ask the model of a run about a text or Markdown file; ``reconstruction``: see :meth:`Model.predict_all`."""
     document = read_document(path)
     if not question.strip():
         raise BonafideError("The question is empty.")
     model = load(run)
     if model.task.name != "reading":
         raise BonafideError(f"{run} is a model of the task {model.task.name!r}, which has no use for --document.")
-    return document, model.predict(document, question, top=top)
+    check_reconstruction(model, run, reconstruction)
+    return document, model.predict(document, question, top, reconstruction=reconstruction)
 
 
 def answers_to_json(answers: Sequence[ReadingAnswer]) -> list[dict[str, Any]]:

@@ -14,14 +14,15 @@ from bonafide.evaluate.discrete import described
 from bonafide.files import open_bytes
 from bonafide.learn.discrete import DiscreteAnswer
 from bonafide.learn.saved import load
+from bonafide.report.runs import check_reconstruction
 from bonafide.report.terminal import harmless
 from bonafide.tasks.discrete.evidence import Operand, operands
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.discrete.program import PLAIN
 
 
-def answers_about(run: Path, question: str, path: Path, top: int) -> list[DiscreteAnswer]:
-    """Ask the model of a run about a text file."""
+def answers_about(run: Path, question: str, path: Path, top: int, reconstruction: float = 0.0) -> list[DiscreteAnswer]:
+    """Ask the model of a run about a text file; ``reconstruction``: see :meth:`Model.predict_all`."""
     with open_bytes(path) as stream:
         raw = stream.read()
     try:
@@ -35,7 +36,8 @@ def answers_about(run: Path, question: str, path: Path, top: int) -> list[Discre
     model = load(run)
     if model.task.name != "discrete":
         raise BonafideError(f"{run} is a model of the task {model.task.name!r}, which has no use for --passage.")
-    answers: list[DiscreteAnswer] = model.predict(Passage(text), question, top=top)
+    check_reconstruction(model, run, reconstruction)
+    answers: list[DiscreteAnswer] = model.predict(Passage(text), question, top, reconstruction=reconstruction)
     return answers
 
 

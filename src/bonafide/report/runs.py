@@ -93,6 +93,12 @@ def evaluate_run(
     return Evaluation(figures, outcomes, predictions, ranked)
 
 
+def check_reconstruction(model: Model, run: Path, weight: float) -> None:
+    """Refuse a vote where nobody can cast it."""
+    if weight and model.reconstructor is None:
+        raise BonafideError(f"--reconstruction needs a model with a reconstructor, and that of {run} has none.")
+
+
 def load_for_evaluation(run: Path) -> Model:
     """The model of a run, on a GPU where there is one."""
     return load(run, "cuda" if torch.cuda.is_available() else "cpu")

@@ -61,10 +61,12 @@ def evaluate_discrete(
     out: Path | None = None,
     beam: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    reconstruction: float = 0.0,
 ) -> DiscreteEvaluation:
     """Predict every example; with gold, also the programs, and selection over the solution sets.
 
-    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder).
+    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``reconstruction``: see
+    :meth:`Model.predict_all`.
     """
     source = open_documents(documents, examples)
     listed, passage_of = list(open_examples(examples, example_check(source))), passages_of(source)
@@ -80,7 +82,8 @@ def evaluate_discrete(
             if example.id in known:
                 ranked[example.id] = _ranked(model, example, readings[example.id])
         asked = [(readings[each.id].passage, each.question) for each in part]
-        for example, found in zip(part, model.predict_all(asked, top=max(1, beam), beam=beam), strict=True):
+        predicted = model.predict_all(asked, max(1, beam), beam, reconstruction=reconstruction)
+        for example, found in zip(part, predicted, strict=True):
             cut += found[0].cut
             others = tuple((each.program, each.log_probability) for each in found[1:])
             rank, true = None, known.get(example.id)

@@ -48,10 +48,13 @@ def evaluate_reading(
     out: Path | None = None,
     alternatives: int = 5,
     progress: Callable[[int, int], None] | None = None,
+    beam: int = 1,
+    reconstruction: float = 0.0,
 ) -> ReadingEvaluation:
     """Predict every example; with gold, also the paragraph, the mention, and selection over the mention sets.
 
-    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder).
+    Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``reconstruction``: see
+    :meth:`Model.predict_all`; ``beam`` is how many mentions are put in order by it.
     """
     source = open_documents(documents, examples)
     listed = list(open_examples(examples, source.check))
@@ -64,7 +67,8 @@ def evaluate_reading(
     for start in range(0, len(listed), _BATCH):
         part = listed[start : start + _BATCH]
         asked = [(documents_of(each), each.question) for each in part]
-        for example, (document, _), found in zip(part, asked, model.predict_all(asked, top=alternatives), strict=True):
+        predicted = model.predict_all(asked, alternatives, beam, reconstruction=reconstruction)
+        for example, (document, _), found in zip(part, asked, predicted, strict=True):
             answers[example.id] = found[0] if found else None
             lines.append(_line(example, found))
             if example.id in known:

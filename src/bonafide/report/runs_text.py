@@ -45,11 +45,12 @@ def evaluate_text(
     out: Path | None = None,
     beam: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    reconstruction: float = 0.0,
 ) -> TextEvaluation:
     """Write a text for every example; with gold, also whether it is a gold text, and selection among the candidates.
 
     Selection needs ``candidates.jsonl`` beside the examples. Predictions are written to ``out`` (default:
-    ``predictions.jsonl`` in the run's folder).
+    ``predictions.jsonl`` in the run's folder). ``reconstruction``: see :meth:`Model.predict_all`.
     """
     listed = list(open_examples(examples, example_check(None)))
     known = {name: gold_texts(each) for name, each in (read_gold(gold) if gold is not None else {}).items()}
@@ -59,7 +60,8 @@ def evaluate_text(
     answers: dict[str, list[TextAnswer]] = {}
     for start in range(0, len(listed), _BATCH):
         part = listed[start : start + _BATCH]
-        found = model.predict_all([(each.context or "", each.question) for each in part], max(1, beam), beam)
+        asked = [(each.context or "", each.question) for each in part]
+        found = model.predict_all(asked, max(1, beam), beam, reconstruction=reconstruction)
         answers |= {each.id: predictions for each, predictions in zip(part, found, strict=True)}
         if progress is not None:
             progress(len(answers), len(listed))

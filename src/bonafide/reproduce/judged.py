@@ -69,7 +69,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     asked = asked_beside(model.task.name, dev.split.file.path, run)
     recipe = recipe_from(model.about["recipe"], "the model")
     greedy, told = _Judged(asked, dev), []
-    guided = _Judged(asked, dev) if asked.task == "sql" else None
+    guided = _Judged(asked, dev) if asked.task == "sql" or model.reconstructor is not None else None
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
         questions = [(dev.split.context_of(each), each.question) for each in part]
@@ -80,6 +80,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
                 told.append(words)
         if guided is not None:
             guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
+    guided = guided or greedy  # on texts there is nothing but a reconstructor to guide
     chosen = dev.select(model)
     figures: dict[str, Any] = {name: float(each.mean()) for name, each in greedy.scores.items()}
     flags = {"answer": packed(greedy.scores["execution"] == 1)}
@@ -90,8 +91,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         flags |= {"solution": packed(greedy.genuine), "known": packed(greedy.known)}
         if asked.task == "sql":
             figures["slots"] = dict(zip(_SLOTS, (greedy.slots / greedy.known.sum()).tolist(), strict=True))
-    if guided is not None:
-        flags |= {"guided_answer": packed(guided.scores["execution"] == 1), "guided_solution": packed(guided.genuine)}
+    flags |= {"guided_answer": packed(guided.scores["execution"] == 1), "guided_solution": packed(guided.genuine)}
     if chosen is not None:
         figures["selection"] = chosen.to_json()
         flags |= _selected(chosen, dev.examples)

@@ -96,7 +96,7 @@ class Result:
 
     def measured(self, measure: str) -> tuple[Values, Flags] | None:
         """(examples,): a measure, and of which examples it is; None where the run does not have it."""
-        kind, _, part = measure.partition("-")
+        kind, *parts = measure.split("-")
         every = np.ones(self.content["examples"], dtype=bool)
         if measure == "f1":
             packed = self.content["values"].get("f1")
@@ -107,13 +107,13 @@ class Result:
                 return None
             return unpacked(found["solution"], found["examples"]).astype(np.float64), np.ones(found["examples"], bool)
         if kind == "selection":
-            flags, of = self.flags("reconstructor_selects" if part else "solver_selects"), self.flags("asked")
+            flags, of = self.flags("reconstructor_selects" if parts else "solver_selects"), self.flags("asked")
         else:
-            flags = self.flags(f"guided_{kind}" if part == "guided" else kind)
+            flags = self.flags(f"guided_{kind}" if "guided" in parts else kind)
             of = self.flags("known") if kind == "solution" else every
         if flags is None or of is None:
             return None
-        return flags.astype(np.float64), of & (self.sizes >= EDGES.index(2)) if part == "several" else of
+        return flags.astype(np.float64), of & (self.sizes >= EDGES.index(2)) if "several" in parts else of
 
     def figure(self, measure: str) -> float | None:
         """The mean of a measure, as a share; None where the run does not have it."""

@@ -17,6 +17,8 @@ MEASURES = {
     "f1": "F1",
     "solution-several": "right solution, |Z| ≥ 2",
     "answer-several": "right answer, |Z| ≥ 2",
+    "solution-several-guided": "right solution, |Z| ≥ 2, guided",
+    "answer-several-guided": "right answer, |Z| ≥ 2, guided",
     "solution-guided": "right solution, guided",
     "answer-guided": "right answer, guided",
     "solution-headers": "right solution, official dev",
@@ -25,7 +27,8 @@ MEASURES = {
 }
 """What can be measured, as a reader sees it. |Z| is the size of the dev question's solution set.
 
-Guided: of a beam of twenty queries those that return something, the reconstructor, where there is one, voting with.
+Guided: of the twenty likeliest, queries that return nothing left out, the best with the reconstructor's vote, where
+there is one; on texts, without one, the likeliest.
 Official dev: WikiSQL's own dev questions, of whose tables only the headers are read (``evaluate/headers.py``)."""
 BEST_BASELINE = "best baseline"
 SECONDS = "seconds"
