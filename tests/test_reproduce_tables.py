@@ -16,7 +16,7 @@ from scipy import stats
 
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
-from bonafide.reproduce.compared import difference, verdict
+from bonafide.reproduce.compared import difference, genuine, settled, verdict
 from bonafide.reproduce.plots import selection_curves
 from bonafide.reproduce.results import (
     Result,
@@ -68,6 +68,25 @@ SMALL = Table(
         Row("gold", "Gold", "wikisql-hard-supervised", 1, role="gold"),
     ),
 )  # fmt: skip
+
+
+def test_right_answers_are_asked_for_their_reasons(tmp_path: Path) -> None:
+    answers = [True, True, True, True, False, False]
+    low = [made(tmp_path / "a", 0, [True, False, False, False, False, False], answers)]
+    ours = [
+        made(tmp_path / "b", 0, [False, True, True, False, True, False], answers),
+        made(tmp_path / "c", 1, [True] * 6, answers),  # no baseline of this seed
+    ]
+    assert genuine(low) == {0: 0.25}
+    assert genuine(ours) == {0: 0.5, 1: 1.0}
+    assert settled(low, ours) == (2, 3)
+    assert genuine([made(tmp_path / "d", 0, [], [], flags={"answer": packed(answers)}, examples=6)]) == {}
+    (told,) = (
+        each
+        for each in tabled(SMALL, {"low": low, "high": [], "ours": ours, "gold": []})
+        if each.title == "Right answers for the right reasons"
+    )
+    assert told.rows == [["Low", "25.0 %", "25.0 %", "–"], ["Ours", "75.0 %", "50.0 %", "66.7 % of 3"]]
 
 
 @pytest.mark.parametrize(

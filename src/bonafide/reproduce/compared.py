@@ -15,7 +15,7 @@ import numpy as np
 
 from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, paired_t, permutation_p
 from bonafide.report.tabled import p_value, percent, points
-from bonafide.reproduce.results import Result
+from bonafide.reproduce.results import Flags, Result
 from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
 
 Results = Mapping[str, Sequence[Result]]
@@ -64,6 +64,33 @@ def best_baseline(table: Table, results: Results, measure: str) -> str | None:
     means = {row.name: mean(results[row.name], measure) for row in table.rows if row.role == "baseline"}
     known = {name: each for name, each in means.items() if each is not None}
     return max(known, key=lambda name: known[name]) if known else None
+
+
+def genuine(results: Sequence[Result]) -> dict[int, float]:
+    """By seed, how many of the right answers are given by the right solution, as a share."""
+    shares = {}
+    for each in results:
+        if (found := _reasons(each)) is not None and found[0].any():
+            shares[each.seed] = float(found[1][found[0]].mean())
+    return shares
+
+
+def settled(first: Sequence[Result], second: Sequence[Result]) -> tuple[int, int]:
+    """Of questions that both answer rightly, but one alone by the right solution: how often second, and how many."""
+    seeds = {each.seed: _reasons(each) for each in first}
+    right = of = 0
+    for each in second:
+        one, other = seeds.get(each.seed), _reasons(each)
+        if one is not None and other is not None:
+            differ = one[0] & other[0] & (one[1] != other[1])
+            right, of = right + int((differ & other[1]).sum()), of + int(differ.sum())
+    return right, of
+
+
+def _reasons(result: Result) -> tuple[Flags, Flags] | None:
+    """(examples,): which answers are right, of questions with gold, and which solutions."""
+    answer, solution, known = (result.flags(name) for name in ("answer", "solution", "known"))
+    return None if answer is None or solution is None or known is None else (answer & known, solution)
 
 
 def difference(first: Sequence[Result], second: Sequence[Result], measure: str) -> Difference | None:
