@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,12 @@ def modules(parameters: int) -> Trained:
         weight.grad = torch.zeros_like(weight)
     optimiser.step()
     return Trained({"solver": model}, {"solver": optimiser})
+
+
+def written(folder: Path, trained: Trained, step: int) -> Callable[[], None]:
+    """As a run writes it: the one before is deleted then."""
+    write = checkpoint_writer(folder, trained, {"step": step})
+    return lambda: keep_only(folder, {write()})
 
 
 def work(seconds: float) -> float:
@@ -61,7 +68,7 @@ def main() -> None:
             keep_only(folder, {save_checkpoint(folder, trained, {"step": step})})
             waits["at once"].append(time.perf_counter() - began)
             began = time.perf_counter()
-            saving.add(lambda step=step: checkpoint_writer(folder, trained, {"step": step}))
+            saving.add(lambda step=step: written(folder, trained, step))
             waits["meanwhile"].append(time.perf_counter() - began)
             speeds.append(work(options.between))
             saving.wait()

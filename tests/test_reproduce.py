@@ -21,8 +21,8 @@ from bonafide.learn.trainer import Progress
 from bonafide.report.runs import evaluate_run
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
+from bonafide.reproduce import judged
 from bonafide.reproduce.compared import by_seed
-from bonafide.reproduce.judged import RECONSTRUCTION
 from bonafide.reproduce.one_run import Watch, run_job
 from bonafide.reproduce.results import (
     Result,
@@ -188,24 +188,30 @@ def test_programs_are_judged_as_their_own_evaluation_judges_them(tmp_path: Path)
     assert result.figure("solution") == own["logical_form"]["share"]
     assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
     assert result.content["figures"]["selection"]["examples"] > 0
-    voted = {"beam": 20, "reconstruction": RECONSTRUCTION}
+    voted = {"beam": 20, "reconstruction": judged.RECONSTRUCTION}
     own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures
     assert result.figure("answer-guided") == own["execution"]["share"]
     assert result.figure("solution-guided") == own["logical_form"]["share"]
 
 
-def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_from_the_hardest(tmp_path: Path) -> None:
+def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_from_the_hardest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judged, "RECONSTRUCTION", 1000.0)  # so that it has its way
     data = tmp_path / "data"
     write_reading_benchmark(data / "train", 1, 8, 4)
     write_reading_benchmark(data / "dev", 1, 3, 4, split="dev")
     result, run = trained("reading", data, tmp_path / "out", "data.largest=0.5")
     dev = data / "dev"
-    own = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl").figures
+    done = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl")
+    own = done.figures
     assert result.figure("answer") == own["execution"]["share"]
     assert result.figure("solution") == own["mention"]["share"]
     assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
-    voted = {"beam": 20, "reconstruction": RECONSTRUCTION}
-    own = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures
+    voted = {"beam": 20, "reconstruction": 1000.0}
+    again = evaluate_reading(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted)
+    own = again.figures
+    assert again.answers != done.answers
     assert result.figure("answer-guided") == own["execution"]["share"]
     assert result.figure("solution-guided") == own["mention"]["share"]
     assert result.figure("answer-several-guided") is not None

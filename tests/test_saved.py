@@ -99,7 +99,9 @@ def test_bonafide_load_predicts(run: Path, items: list[Item]) -> None:
     assert bonafide.load(str(run / "model")).predict(items[0].context, items[0].example.question, top=3) == predictions
 
 
-def test_the_reconstructor_votes_on_the_order_of_the_beam(run: Path, items: list[Item]) -> None:
+def test_the_reconstructor_votes_on_the_order_of_the_beam(
+    run: Path, items: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = load(run)
     asked = [(item.context, item.example.question) for item in items[:12]]
     beams = model.predict_all(asked, top=6, beam=6)
@@ -115,6 +117,10 @@ def test_the_reconstructor_votes_on_the_order_of_the_beam(run: Path, items: list
             both = [each.log_probability + weight * score for each, score in zip(beam, scores, strict=True)]
             best = sorted(range(len(beam)), key=lambda place: -both[place])
             assert found == [beam[place] for place in best[:2]]
+    with monkeypatch.context() as patched:  # contexts are read in parts
+        patched.setattr("bonafide.learn.saved._CONTEXTS", 3)
+        for part, whole in zip(model.explained(asked, beams), explained, strict=True):
+            assert part == pytest.approx(whole, abs=1e-4)
     moved = [a != b for a, b in zip(model.predict_all(asked), model.predict_all(asked, 1, 6, False, 1e6), strict=True)]
     assert any(moved)
     assert model.explained(asked[:2], [[], beams[1]])[0].shape == (0,)

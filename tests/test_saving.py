@@ -15,7 +15,8 @@ from bonafide.learn import checkpoint
 from bonafide.learn.checkpoint import Trained, checkpoint_writer, checkpoints, load_checkpoint
 from bonafide.learn.saved import load, model_writer
 from bonafide.learn.saving import Saving
-from bonafide.learn.trainer import train
+from bonafide.learn.trainer import Progress, train
+from bonafide.sealed import read_sealed
 from tiny_runs import recipe, weights, write_data
 
 torch.set_num_threads(1)
@@ -127,14 +128,25 @@ def test_a_run_ends_with_the_error_of_a_checkpoint_that_could_not_be_written_and
         with pytest.raises(BonafideError, match=r"tensors.safetensors: No space left"):
             train(whole, tmp_path / "run")
     assert checkpoints(tmp_path / "run" / "checkpoints")
-    assert not [*(tmp_path / "run" / "checkpoints").glob(".*")]
+    assert not [*(tmp_path / "run").rglob(".*.part")]
     train(whole, tmp_path / "run", resume=True)
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
 
 
-def test_a_run_that_goes_on_may_save_and_log_at_other_times(data: Path, tmp_path: Path) -> None:
-    train(recipe(data, "hard-em", train={"epochs": 1.0}), tmp_path / "run")
-    often = recipe(data, "hard-em", train={"epochs": 1.0, "checkpoint_every": 1, "log_every": 2})
+def test_a_run_that_goes_on_may_save_and_log_at_other_times_and_comes_to_the_same_weights(
+    data: Path, tmp_path: Path
+) -> None:
+    train(recipe(data, "mimax"), tmp_path / "whole")
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 14:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(data, "mimax"), tmp_path / "run", watcher=stop)
+    often = recipe(data, "mimax", train={"checkpoint_every": 5, "log_every": 2})
     train(often, tmp_path / "run", resume=True)
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    assert read_sealed(tmp_path / "run" / "recipe.json")["train"]["checkpoint_every"] == 5
     with pytest.raises(BonafideError, match=r"other settings in \[train\]: batch\."):
-        train(recipe(data, "hard-em", train={"epochs": 1.0, "batch": 4}), tmp_path / "run", resume=True)
+        train(recipe(data, "mimax", train={"batch": 4}), tmp_path / "run", resume=True)

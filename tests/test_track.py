@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from bonafide.errors import BonafideError
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.saved import load
+from bonafide.learn.track import Board
 from bonafide.learn.trainer import Progress, train
 from tiny_runs import recipe, write_data
 
@@ -52,6 +54,16 @@ def test_tensorboard_shows_every_figure_of_the_record_also_after_a_crash(data: P
     }
     assert agreement
     assert shown["evaluation/agreement"] == pytest.approx(agreement)
+
+
+def test_figures_that_are_no_numbers_are_shown_as_such(tmp_path: Path) -> None:
+    board = Board(tmp_path / "tensorboard")
+    board.log({"step": 1, "loss": 2.0, "evaluation": {"worst": -math.inf, "none": math.nan, "large": 1e300}})
+    shown = curves(tmp_path)
+    assert shown["train/loss"] == {1: 2.0}
+    assert shown["evaluation/worst"] == {1: -math.inf}
+    assert math.isnan(shown["evaluation/none"][1])
+    assert shown["evaluation/large"] == {1: math.inf}
 
 
 def test_curves_that_cannot_be_written_are_an_error_that_names_their_folder(data: Path, tmp_path: Path) -> None:

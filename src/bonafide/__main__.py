@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; where a person stops it while Python still imports, end as quietly as later."""
+    """Run the command line; where a person stops it while Python still imports, end without a traceback too."""
     try:
         from bonafide.cli import main as run
 

@@ -23,6 +23,16 @@ from typing import IO, Any, BinaryIO, cast
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 
 
+def _usual_mode() -> int:
+    """Of the files of :func:`write_whole`. Asked for once: to read the umask is to set it, for all threads."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+_MODE = _usual_mode()
+
+
 @contextmanager
 def explained(path: Path | str, doing: str) -> Iterator[None]:
     """Turn what the operating system says about ``path`` into a :class:`BonafideError`."""
@@ -178,7 +188,7 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).chmod(_MODE)
             Path(temporary).replace(path)
         except BaseException:
             with suppress(OSError):
@@ -222,9 +232,3 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BonafideError(f"Cannot read {path}: expected a JSON object, found {type(value).__name__}.")
     return value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -108,7 +108,7 @@ def evaluate_command(
     from bonafide.report.terminal import evaluation_table
 
     model = load_for_evaluation(run)
-    check_reconstruction(model, run, reconstruction)
+    check_reconstruction(model, run, reconstruction, beam)
     with working("Predicting") as progress:
         if model.task.name == "discrete":
             figures = evaluate_discrete(

@@ -6,6 +6,8 @@ every operator is allowed: any run of the question can be a value. A query is ri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import torch
 from bonafide.errors import BonafideError
 from bonafide.examples import describe, read_objects
 from bonafide.learn.saved import Model
-from bonafide.tasks.sql.features import make_features
+from bonafide.tasks.sql.features import Features, make_features
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Query, parse_query
 from bonafide.tasks.sql.solver import SqlSolver
@@ -25,43 +27,66 @@ from bonafide.tasks.sql.tables import ColumnType, Table, unique_names
 _BATCH = 128
 
 
-def right_by_headers(model: Model, questions: Path, headers: Path) -> npt.NDArray[np.bool_]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about a header, and its gold query."""
+
+    question: str
+    table: Table
+    gold: Query
+
+
+def read_headers(questions: Path, headers: Path) -> list[Asked]:
+    """WikiSQL's questions, and its tables with no more than ``id`` and ``header``; also .gz and .xz."""
+    tables = {table.id: table for line, data in read_objects(headers) for table in [_table(data, headers, line)]}
+    return [_asked(data, questions, line, tables) for line, data in read_objects(questions)]
+
+
+def right_by_headers(model: Model, asked: Sequence[Asked]) -> npt.NDArray[np.bool_]:
     """(questions,): whether the greedy query is gold's."""
     if not isinstance(model.solver, SqlSolver):
         raise BonafideError("Questions about headers alone need a solver of the SQL task that fills slots.")
-    tables = dict(map(_header, read_objects(headers)))
-    asked = [_question(data, tables) for _, data in read_objects(questions)]
     right = []
     for start in range(0, len(asked), _BATCH):
         part = asked[start : start + _BATCH]
-        found = _predicted(model.solver, [(table, question) for question, table, _ in part])
-        right += [query == gold for query, (_, _, gold) in zip(found, part, strict=True)]
+        right += [found == each.gold for found, each in zip(predicted(model.solver, part), part, strict=True)]
     return np.array(right, dtype=bool)
 
 
-def _predicted(solver: SqlSolver, asked: list[tuple[Table, str]]) -> list[Query | None]:
-    language = Language("untyped", solver.spec.language.max_conditions, order_text=True)
-    most = solver.encoder.max_pieces
-    features = [make_features(question, table, None, language, solver.tokenizer, most) for table, question in asked]
-    batch = solver.collate(features).to(next(solver.parameters()).device)
+def predicted(solver: SqlSolver, asked: Sequence[Asked]) -> list[Query | None]:
+    """The greedy queries."""
+    batch = solver.collate(read_by(solver, asked)).to(next(solver.parameters()).device)
     solver.eval()
     with torch.no_grad():
-        decoded = solver.decode(solver(batch), batch, [table for table, _ in asked], beam=1, execution_guided=False)
+        decoded = solver.decode(solver(batch), batch, [each.table for each in asked], beam=1, execution_guided=False)
     return [queries[0][0] if queries else None for queries in decoded]
 
 
-def _header(line: tuple[int, Any]) -> tuple[str, Table]:
-    number, data = line
+def read_by(solver: SqlSolver, asked: Sequence[Asked]) -> list[Features]:
+    """The questions as the solver reads them, whatever language it was trained in."""
+    language = Language("untyped", solver.spec.language.max_conditions, order_text=True)
+    most = solver.encoder.max_pieces
+    return [make_features(each.question, each.table, None, language, solver.tokenizer, most) for each in asked]
+
+
+def _table(data: Any, path: Path, line: int) -> Table:
     name, header = (data.get(key) for key in ("id", "header")) if isinstance(data, dict) else (None, None)
-    if not isinstance(name, str) or not isinstance(header, list) or not all(isinstance(each, str) for each in header):
-        raise BonafideError(f"Line {number} of the headers: expected an id and a header, found {describe(data)}.")
-    names, _ = unique_names(header)
+    columns = header if isinstance(header, list) and all(isinstance(each, str) for each in header) else []
+    if not isinstance(name, str) or not columns:
+        raise BonafideError(f"Line {line} of {path}: expected an id and a header, found {describe(data)}.")
+    names, _ = unique_names(columns)
     text: ColumnType = "text"
-    return name, Table(name, names, (text,) * len(names), ())
+    return Table(name, names, (text,) * len(names), ())
 
 
-def _question(data: Any, tables: dict[str, Table]) -> tuple[str, Table, Query]:
-    if not isinstance(data, dict) or data.get("table_id") not in tables:
-        raise BonafideError(f"Expected a question about one of the headers, found {describe(data)}.")
-    table = tables[data["table_id"]]
-    return data["question"], table, parse_query(data["sql"], table)
+def _asked(data: Any, path: Path, line: int, tables: dict[str, Table]) -> Asked:
+    keys = ("question", "table_id", "sql")
+    question, name, gold = (data.get(key) for key in keys) if isinstance(data, dict) else (None, None, None)
+    if not isinstance(question, str) or not isinstance(name, str) or not isinstance(gold, dict) or name not in tables:
+        raise BonafideError(
+            f"Line {line} of {path}: expected a question with its sql about one of the headers, found {describe(data)}."
+        )
+    try:
+        return Asked(question, tables[name], parse_query(gold, tables[name]))
+    except BonafideError as error:
+        raise BonafideError(f"Line {line} of {path}: {error}") from None

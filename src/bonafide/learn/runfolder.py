@@ -41,7 +41,8 @@ from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
 OF_NO_CONSEQUENCE = ("checkpoint_every", "log_every")
-"""What of [train] may be another when a run goes on: it comes to the same weights."""
+"""What of [train] may be another when a run goes on. One process comes to the same weights; of several, those after the
+first draw their dropout anew at each checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ class RunFolder:
                     raise BonafideError(f"Another process is training in {path} right now.") from None
                 folder = cls(path, recipe)
                 if known.exists():
-                    folder._check_same(read_sealed(known))
+                    saved = read_sealed(known)
+                    folder._check_same(saved)
+                    folder._write_recipe(known, saved)
                     yield folder
                 else:
                     with folder._begun():
@@ -90,7 +93,7 @@ class RunFolder:
         """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
         begun = [self.path / "recipe.json", self.path / "environment.json"]
         try:
-            write_sealed(begun[0], {"tool": f"bonafide {__version__}", **self.recipe.to_json()})
+            self._write_recipe(begun[0], {})
             write_json(begun[1], _environment())
             yield
         except BonafideError:
@@ -98,6 +101,12 @@ class RunFolder:
                 for each in begun:
                     each.unlink(missing_ok=True)
             raise
+
+    def _write_recipe(self, path: Path, saved: dict[str, Any]) -> None:
+        recipe = json.loads(json.dumps(self.recipe.to_json()))
+        content = {"tool": f"bonafide {__version__}", **recipe, **saved, "train": recipe["train"]}
+        if content != saved:
+            write_sealed(path, content)
 
     def _check_same(self, saved: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self.recipe.to_json()))

@@ -11,6 +11,7 @@ model/
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,8 +76,8 @@ class Model:
     ) -> list[list[Any]]:
         """The same for many questions, in one batch.
 
-        ``reconstruction`` w: the ``beam`` likeliest are put in the order of log P_θ(z | d, q) + w · log P_φ(q | d, z),
-        where there is a reconstructor.
+        ``reconstruction`` w: the ``beam`` likeliest, at least ``top``, are put in the order of log P_θ(z | d, q) +
+        w · log P_φ(q | d, z), where there is a reconstructor.
         """
         if not reconstruction or self.reconstructor is None:
             return self.task.predict(self.solver, asked, top, beam, execution_guided)
@@ -124,52 +125,48 @@ def save_model(folder: Path, model: Model) -> None:
 
 
 def model_writer(folder: Path, model: Model) -> Callable[[], None]:
-    """The same in two parts: weights are copied and tokenizers written now, the rest when the result is called.
-
-    Both write into one folder beside it, so the next is asked for when this one is written.
-    """
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    """The same in two parts: what is to be written is copied now, and written when the result is called."""
     about = {**model.about, "format": FORMAT, "tool": f"bonafide {__version__}", "solver": model.solver.config()}
     weights = {"solver": copied(model.solver.state_dict())}
+    texts = _tokenizer_files(model.solver.tokenizer, "solver-tokenizer", folder)
     if model.reconstructor is not None:
         about["reconstructor"] = model.reconstructor.config()
         weights["reconstructor"] = copied(model.reconstructor.state_dict())
-    with _whole_or_gone(part):
-        part.mkdir(parents=True)
-        _save_tokenizer(model.solver.tokenizer, part / "solver-tokenizer")
-        if model.reconstructor is not None:
-            _save_tokenizer(model.reconstructor_tokenizer, part / "reconstructor-tokenizer")
+        texts |= _tokenizer_files(model.reconstructor_tokenizer, "reconstructor-tokenizer", folder)
 
     def write() -> None:
-        with _whole_or_gone(part):
-            for name, tensors in weights.items():
-                write_tensors(part / f"{name}.safetensors", tensors)
-            files = sorted(path for path in part.rglob("*") if path.is_file())
-            sums = {str(path.relative_to(part)): sha256(path) for path in files}
-            write_sealed(part / "model.json", {**about, "sha256": sums})
-            replace_folder(part, folder)
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            with explained(part, "write"):
+                part.mkdir(parents=True)
+                for name, tensors in weights.items():
+                    write_tensors(part / f"{name}.safetensors", tensors)
+                for name, content in texts.items():
+                    (part / name).parent.mkdir(exist_ok=True)
+                    (part / name).write_bytes(content)
+                files = sorted(path for path in part.rglob("*") if path.is_file())
+                sums = {str(path.relative_to(part)): sha256(path) for path in files}
+                write_sealed(part / "model.json", {**about, "sha256": sums})
+                replace_folder(part, folder)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
 
     return write
 
 
-@contextmanager
-def _whole_or_gone(part: Path) -> Iterator[None]:
-    try:
-        with explained(part, "write"):
-            yield
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
-def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    try:
-        tokenizer.save_pretrained(folder)
-    except OSError:
-        raise
-    except Exception as error:  # tokenizers raises nothing narrower, a full disk included
-        raise BonafideError(f"Cannot write {folder}: {error}. Is the disk full?") from None
+def _tokenizer_files(tokenizer: Any, name: str, folder: Path) -> dict[str, bytes]:
+    """Its files by their place in the model's folder; a tokenizer cannot be saved while another thread uses it."""
+    with tempfile.TemporaryDirectory() as made:
+        try:
+            tokenizer.save_pretrained(made)
+        except OSError:
+            raise
+        except Exception as error:  # tokenizers raises nothing narrower, a full disk included
+            raise BonafideError(f"Cannot write {folder / name}: {error}. Is the disk full?") from None
+        paths = (path for path in Path(made).rglob("*") if path.is_file())
+        return {f"{name}/{path.relative_to(made)}": path.read_bytes() for path in paths}
 
 
 def load(run: Path | str, device: str | torch.device = "cpu") -> Model:

@@ -7,7 +7,7 @@ are written as they come, not by a thread of TensorBoard's, which would die unhe
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,29 +33,25 @@ class Board:
                 figures |= {f"{name}/{inner}": number for inner, number in value.items()}
             elif name not in ("step", "epoch") and isinstance(value, (int, float)):
                 figures[f"train/{name}"] = value
-        values = [{"tag": tag, "simple_value": float(value)} for tag, value in figures.items()]
-        events = [] if self._path else self._first()
-        events.append({"step": entry["step"], "summary": {"value": values}})
         with explained(self._folder, "write"):
-            self._write(events)
+            self._write(entry["step"], figures)
 
-    def _first(self) -> list[dict[str, Any]]:
-        """With the first figure: a run that has nothing more to do writes nothing."""
-        events: list[dict[str, Any]] = [{"file_version": "brain.Event:2"}]
-        if self._after:
-            events.append({"step": self._after + 1, "session_log": {"status": "START"}})  # hides what came after
-        return events
-
-    def _write(self, events: Sequence[dict[str, Any]]) -> None:
-        from google.protobuf.json_format import ParseDict
-        from tensorboard.compat.proto.event_pb2 import Event
+    def _write(self, step: int, figures: Mapping[str, float]) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        if self._path is None:
+        events = []
+        if self._path is None:  # with the first figure: a run that has nothing more to do writes nothing
             self._folder.mkdir(parents=True, exist_ok=True)
             number = len(list(self._folder.iterdir()))  # files are read in the order of their names
             self._path = self._folder / f"events.out.tfevents.{int(time.time()):010d}.{number:04d}"
+            events.append(Event(wall_time=time.time(), file_version="brain.Event:2"))
+            if self._after:  # hides what was logged after that
+                start = SessionLog(status=SessionLog.START)
+                events.append(Event(wall_time=time.time(), step=self._after + 1, session_log=start))
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in figures.items()]
+        events.append(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         with self._path.open("ab") as stream:
-            for each in events:
-                event = ParseDict({"wall_time": time.time(), **each}, Event())
+            for event in events:
                 RecordWriter(stream).write(event.SerializeToString())

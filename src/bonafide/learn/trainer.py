@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,7 +136,8 @@ class Trainer:
         self._at: list[int] = []  # the micro-batch that is computed
         self._ahead = Ahead(self.models, recipe.train.seed)
         self._saving = Saving()
-        self.seconds = {"evaluating": 0.0, "saving": 0.0}  # in which training waited for them
+        self._unsaved: Model | None = None  # a model that is better than the one that was written
+        self.seconds = {"evaluating": 0.0, "saving": 0.0}  # in which nothing was trained; saving: copying, and waiting
 
     @property
     def sharded(self) -> bool:
@@ -453,7 +455,7 @@ class Trainer:
         by, figure = chosen_by(figures, self.recipe.train.select_by, self.step)
         if not self.best or figure >= self.best["figure"]:
             self.best = {"figure": figure, "by": by, "step": self.step, **figures}
-            self._saving.add(lambda: model_writer(self.folder.path / "model", model))
+            self._unsaved = model
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])
         if self.sharded:
             self._whole.cpu()
@@ -484,9 +486,12 @@ class Trainer:
         }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
+        if self._unsaved is not None:  # before the checkpoint that says it is there
+            self._saving.add(partial(model_writer, self.folder.path / "model", self._unsaved))
+            self._unsaved = None
         best = checkpoint_path(self.folder.checkpoints, self.best.get("step", self.step))
         self._saving.add(lambda: self._checkpoint(trained, state, best))
-        if not self.together.alone:
+        if not self.together.alone:  # the others wait for this one, and would not hear why it fails later
             self._saving.wait()
         self.together.wait()
 

@@ -93,10 +93,12 @@ def evaluate_run(
     return Evaluation(figures, outcomes, predictions, ranked)
 
 
-def check_reconstruction(model: Model, run: Path, weight: float) -> None:
-    """Refuse a vote where nobody can cast it."""
+def check_reconstruction(model: Model, run: Path, weight: float, beam: int | None = None) -> None:
+    """Refuse a vote where nobody can cast it, or there is nothing to vote on."""
     if weight and model.reconstructor is None:
         raise BonafideError(f"--reconstruction needs a model with a reconstructor, and that of {run} has none.")
+    if weight and beam == 1:
+        raise BonafideError("--reconstruction puts a beam in order, and a beam of 1 is in order: add --beam 20.")
 
 
 def load_for_evaluation(run: Path) -> Model:

@@ -54,7 +54,7 @@ def evaluate_reading(
     """Predict every example; with gold, also the paragraph, the mention, and selection over the mention sets.
 
     Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``reconstruction``: see
-    :meth:`Model.predict_all`; ``beam`` is how many mentions are put in order by it.
+    :meth:`Model.predict_all`; it puts the ``beam`` likeliest mentions in order, or ``alternatives`` if that is more.
     """
     source = open_documents(documents, examples)
     listed = list(open_examples(examples, source.check))

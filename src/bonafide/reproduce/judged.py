@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bonafide.errors import BonafideError
-from bonafide.evaluate.headers import right_by_headers
+from bonafide.evaluate.headers import Asked as AskedByHeader
+from bonafide.evaluate.headers import read_headers, right_by_headers
 from bonafide.evaluate.sql import slots
 from bonafide.examples import Example, Gold, read_gold
 from bonafide.learn.description import description_length
@@ -23,13 +24,14 @@ from bonafide.report.predicted import Asked, asked_beside
 from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
 from bonafide.reproduce.results import buckets, hash_of, packed, packed_bytes
 from bonafide.tasks.reading.metrics import right_mention
+from bonafide.tasks.sql.solver import SqlSolver
 
 _BATCH = 64
 _BEAM = 20
 RECONSTRUCTION = 0.3
 """The weight of the reconstructor, where there is one, in the guided predictions."""
 OFFICIAL = ("official-dev.jsonl", "official-dev.headers.jsonl")
-"""WikiSQL's own dev questions and the headers of their tables, beside train and dev where a user has put them."""
+"""WikiSQL's own dev questions and the headers of their tables, where a user has put them beside train and dev."""
 _SLOTS = ("column", "aggregate", "number_of_conditions", "condition_columns", "operators", "values")
 Values = npt.NDArray[np.float64]
 
@@ -44,6 +46,7 @@ class Dev:
     sizes: npt.NDArray[np.uint8]
     questions: list[Question]
     left_out: int
+    headers: list[AskedByHeader]
 
     @classmethod
     def open(cls, recipe: Recipe, store: Path) -> Dev:
@@ -57,11 +60,25 @@ class Dev:
         questions, left_out = draw_questions(task, split, gold, searched, recipe) if gold else ([], 0)
         if searched.ids != [each.id for each in examples]:
             raise BonafideError(f"The solution store {store} is not of the dev examples in {folder}. Delete it.")
-        return cls(split, examples, gold, buckets(searched.sizes.tolist()), questions, left_out)
+        headers = _headers(Path(recipe.data.root)) if task.name == "sql" else []
+        return cls(split, examples, gold, buckets(searched.sizes.tolist()), questions, left_out, headers)
 
     def select(self, model: Model) -> SelectionTask | None:
         """The selection task; None without gold."""
         return select(model, self.questions, self.left_out) if self.questions else None
+
+
+def _headers(folder: Path) -> list[AskedByHeader]:
+    """Questions about headers alone, where there are any; read before anything is trained."""
+    found = [
+        path for name in OFFICIAL for suffix in ("", ".gz", ".xz") if (path := folder / f"{name}{suffix}").exists()
+    ]
+    if not found:
+        return []
+    if len(found) != len(OFFICIAL):
+        there = ", ".join(each.name for each in found)
+        raise BonafideError(f"{folder} holds {there}: expected one each of {' and '.join(OFFICIAL)}, or neither.")
+    return read_headers(*found)
 
 
 def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
@@ -95,11 +112,11 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     if chosen is not None:
         figures["selection"] = chosen.to_json()
         flags |= _selected(chosen, dev.examples)
-    official = [Path(recipe.data.root, name) for name in OFFICIAL]
-    headers = {}
-    if asked.task == "sql" and recipe.solver.kind != "text" and all(each.exists() for each in official):
-        right = right_by_headers(model, *official)
-        headers = {"headers": {"examples": len(right), "solution": packed(right)}}
+    headers: dict[str, Any] = {}
+    if dev.headers and isinstance(model.solver, SqlSolver):
+        right = right_by_headers(model, dev.headers)
+        ids = hash_of(f"{each.table.id} {each.question}" for each in dev.headers)
+        headers = {"headers": {"examples": len(right), "ids": ids, "solution": packed(right)}}
     return {
         **headers,
         "examples": len(dev.examples),

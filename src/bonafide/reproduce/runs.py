@@ -95,6 +95,12 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
     everything = [each for listed in found.values() for each in listed]
+    by_headers = {each.content["headers"]["ids"] for each in everything if "headers" in each.content}
+    if len(by_headers) > 1:
+        raise BonafideError(
+            f"The results of {table.name} in {asked.folder} were judged on different official dev questions. Move "
+            "some of them away, or name another folder with --out."
+        )
     for each in everything:
         if (each.data, each.content["ids"]) != (everything[0].data, everything[0].content["ids"]):
             raise BonafideError(
