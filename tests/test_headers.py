@@ -55,9 +55,9 @@ def test_a_query_is_right_where_it_is_golds(model: Model, tmp_path: Path) -> Non
         assert query is not None
         conditions = [[each.column, int(each.operator), each.value] for each in query.conditions]
         golds.append({"sel": query.select, "agg": int(query.aggregate), "conds": conditions})
-    assert right_by_headers(model, read_headers(*write(tmp_path, golds))).tolist() == [True, True, True]
+    assert right_by_headers(model.solver, read_headers(*write(tmp_path, golds))).tolist() == [True, True, True]
     golds[1]["agg"] = (golds[1]["agg"] + 1) % 6
-    assert right_by_headers(model, read_headers(*write(tmp_path, golds))).tolist() == [True, False, True]
+    assert right_by_headers(model.solver, read_headers(*write(tmp_path, golds))).tolist() == [True, False, True]
 
 
 def test_a_column_without_a_type_takes_any_value_aggregate_and_operator(model: Model, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         flags |= _selected(chosen, dev.examples)
     headers: dict[str, Any] = {}
     if dev.headers and isinstance(model.solver, SqlSolver):
-        right = right_by_headers(model, dev.headers)
+        right = right_by_headers(model.solver, dev.headers)
         ids = hash_of(f"{each.table.id} {each.question}" for each in dev.headers)
         headers = {"headers": {"examples": len(right), "ids": ids, "solution": packed(right)}}
     return {
