@@ -17,7 +17,7 @@ from scipy import stats
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
 from bonafide.reproduce.compared import difference, genuine, settled, verdict
-from bonafide.reproduce.plots import selection_curves
+from bonafide.reproduce.plots import row_bars, selection_curves
 from bonafide.reproduce.results import (
     Result,
     buckets,
@@ -274,3 +274,10 @@ def test_curves_stand_where_their_figures_say() -> None:
     assert surer[0][1] - surer[1][1] == pytest.approx(surer[1][1] - sure_once[0][1], abs=0.1)
     assert sure_once[0][1] > bottom, "the second panel is below the first"
     assert figure.count("stroke-dasharray") == 1
+
+
+def test_a_long_label_is_cut_at_its_end_and_whole_where_a_reader_points_at_it() -> None:
+    label = "a method whose label goes on and on and on and on"
+    drawn = row_bars("Right solution", {label: [0.5], "short": [0.25]})
+    assert f"<title>{label}</title>a method whose label goes on and on…</text>" in drawn
+    assert "<title>short</title>short</text>" in drawn

@@ -11,6 +11,7 @@ from pathlib import Path
 from bonafide.files import write_whole
 
 _LEFT, _WIDE, _LINE = 250, 340, 24
+_LETTERS = 36  # of a label, in this room on its left
 _COLOURS = ("#b3402f", "#c98a1b", "#2f6fb3", "#5c8a3a", "#8a5ca8", "#3a8a8a")
 _AXIS, _PANEL_WIDE, _PANEL_HIGH, _LEGEND = 52, 400, 190, 200
 Lines = Mapping[str, Sequence[tuple[float, float]]]
@@ -32,7 +33,9 @@ def row_bars(title: str, rows: Mapping[str, Sequence[float]]) -> str:
     for number, (label, shares) in enumerate(rows.items()):
         top, mean = 4 + _LINE * number, sum(shares) / len(shares)
         middle = top + 8
-        parts.append(f'<text x="{_LEFT - 8}" y="{top + 13}" text-anchor="end">{escape(label)}</text>')
+        shown = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
+        name = f"<title>{escape(label)}</title>{escape(shown)}"
+        parts.append(f'<text x="{_LEFT - 8}" y="{top + 13}" text-anchor="end">{name}</text>')
         parts.append(f'<rect x="{_LEFT}" y="{top}" width="{_WIDE * mean:.1f}" height="16" opacity=".75"/>')
         parts += [
             f'<circle cx="{_LEFT + _WIDE * each:.1f}" cy="{middle}" r="3.2" fill="#b3402f">'
