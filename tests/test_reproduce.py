@@ -9,11 +9,15 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from bonafide.errors import BonafideError
+from bonafide.evaluate.headers import read_headers, right_by_headers
+from bonafide.examples import write_jsonl
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
@@ -34,6 +38,7 @@ from bonafide.reproduce.tables import table
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
+from bonafide.tasks.sql.solver import SqlSolver
 from command_line import bonafide, contents
 from tiny_bart import write_bart
 
@@ -271,6 +276,41 @@ def test_a_run_that_was_stopped_while_it_was_judged_is_not_trained_again(tmp_pat
     (again,) = results_of(table("sql-hard"), asked)["mimax+"]
     assert {**again.content, "seconds": 0} == {**first.content, "seconds": 0}
     assert again.content["seconds"]["training"] == first.content["seconds"]["training"]
+
+
+def test_official_questions_beside_the_data_are_judged_by_headers_alone(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    tables = {each["id"]: each["header"] for each in lines_of(data / "dev" / "tables.jsonl")}
+    gold = {each["id"]: each["solution"] for each in lines_of(data / "dev" / "gold.jsonl")}
+    questions, headers = (data / name for name in judged.OFFICIAL)
+    asked = [
+        {"question": each["question"], "table_id": each["context"], "sql": gold[each["id"]]}
+        for each in lines_of(data / "dev" / "examples.jsonl")
+    ]
+    write_jsonl(questions, asked)
+    wanted = Asked(tmp_path / "out", data, 1, ("gold",), (*TINY, "solver.encoder=scratch"))
+    (job,) = planned(table("sql-full-untyped"), wanted)
+    with pytest.raises(BonafideError, match=r"holds official-dev.jsonl: expected one each of"):
+        run_job(job.content)
+    assert not Path(job.content["run"]).exists()  # it is said before anything is trained
+    write_jsonl(headers, ({"id": name, "header": header} for name, header in tables.items()))
+    run_job(job.content)
+    (result,) = results_of(table("sql-full-untyped"), wanted)["gold"]
+    solver = load(Path(job.content["run"])).solver
+    assert isinstance(solver, SqlSolver)
+    right = right_by_headers(solver, read_headers(questions, headers))
+    assert len(right) == len(asked)
+    assert result.figure("solution-headers") == pytest.approx(right.mean())
+    other = dataclasses.replace(result, path=result.path.with_name(result.path.name.replace("-0.json", "-1.json")))
+    other.content["headers"]["ids"] = "others"
+    other.content["seed"] = 1
+    other.write()
+    with pytest.raises(BonafideError, match="different official dev questions"):
+        results_of(table("sql-full-untyped"), wanted)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) -> None:

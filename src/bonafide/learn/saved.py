@@ -158,7 +158,7 @@ def model_writer(folder: Path, model: Model) -> Callable[[], None]:
 
 def _tokenizer_files(tokenizer: Any, name: str, folder: Path) -> dict[str, bytes]:
     """Its files by their place in the model's folder; a tokenizer cannot be saved while another thread uses it."""
-    with tempfile.TemporaryDirectory() as made:
+    with explained(Path(tempfile.gettempdir()), "write"), tempfile.TemporaryDirectory() as made:
         try:
             tokenizer.save_pretrained(made)
         except OSError:
