@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from bonafide.rendering import RenderedSet
 from bonafide.search.reading import search_reading
 from bonafide.search.run import Progress
 from bonafide.solutions import SolutionStore
+from bonafide.tasks.reading.features import Features
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.metrics import exact_match, f1
 from bonafide.tasks.reading.rendering import rendered
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _WORDS = 10
 """The longest answer that is predicted, as in the reference code."""
 _KEPT_DOCUMENTS = 256
+_WINDOWS = 512
+"""Those that are read at once where questions are answered, if one question has not more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +163,17 @@ class ReadingLearning:
         """The likeliest mentions of at most ten words over all windows; there is nothing to guide or to beam."""
         device = next(solver.parameters()).device
         solver.eval()
-        answers = []
-        for document, question in asked:
-            batch = solver.collate_all([solver.features(question, document)]).to(device)
+        answers: list[list[tuple[Mention, float]]] = []
+        for part in _few_windows([solver.features(question, document) for document, question in asked]):
+            batch = solver.collate_all(part).to(device)
             with torch.no_grad():
-                (found,) = solver.best(solver(batch), batch, max(top, beam)) if len(batch.lengths) else ([],)
-            made = [ReadingAnswer(mention, mention.text(document), score) for mention, score in found]
-            answers.append([each for each in made if len(each.answer.split()) <= _WORDS][:top])
-        return answers
+                found = solver.best(solver(batch), batch, max(top, beam)) if len(batch.lengths) else [[] for _ in part]
+            answers += found
+        made = [
+            [ReadingAnswer(mention, mention.text(document), score) for mention, score in found]
+            for (document, _), found in zip(asked, answers, strict=True)
+        ]
+        return [[each for each in found if len(each.answer.split()) <= _WORDS][:top] for found in made]
 
     def rendered_prediction(
         self, prediction: ReadingAnswer, context: Document, question: str, recipe: Recipe
@@ -179,6 +185,18 @@ class ReadingLearning:
         """Exact match and F1, the best over the accepted answers."""
         accepted = [str(each) for each in example.answers]
         return {"execution": exact_match(prediction.answer, accepted), "f1": f1(prediction.answer, accepted)}
+
+
+def _few_windows(features: Sequence[Features]) -> Iterator[list[Features]]:
+    """Examples that are read at once, in order."""
+    part: list[Features] = []
+    for each in features:
+        if part and sum(len(one.windows) for one in part) + len(each.windows) > _WINDOWS:
+            yield part
+            part = []
+        part.append(each)
+    if part:
+        yield part
 
 
 def _documents_of(source: DocumentSource) -> Callable[[Example], Document]:

@@ -82,10 +82,16 @@ class Model:
         if not reconstruction or self.reconstructor is None:
             return self.task.predict(self.solver, asked, top, beam, execution_guided)
         found = self.task.predict(self.solver, asked, max(top, beam), beam, execution_guided)
+        return [each[:top] for each in self.voted(asked, found, reconstruction)]
+
+    def voted(
+        self, asked: Sequence[tuple[Any, str]], found: Sequence[Sequence[Any]], reconstruction: float
+    ) -> list[list[Any]]:
+        """Predictions in the order that the reconstructor has a say in."""
         ordered = []
         for each, scores in zip(found, self.explained(asked, found), strict=True):
             both = np.array([one.log_probability for one in each]) + reconstruction * scores
-            ordered.append([each[place] for place in np.argsort(-both, kind="stable")[:top]])
+            ordered.append([each[place] for place in np.argsort(-both, kind="stable")])
         return ordered
 
     def explained(

@@ -90,12 +90,15 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
         questions = [(dev.split.context_of(each), each.question) for each in part]
-        found = model.predict_all(questions)
+        once = guided is not None and asked.task == "reading"  # whose beam is the list that its answer is the first of
+        found = model.predict_all(questions, _BEAM, _BEAM) if once else model.predict_all(questions)
         greedy.add(model, start, found)
         for example, (context, _), predictions in zip(part, questions, found, strict=True):
             if predictions and (words := told_by(model.task, predictions[0], context, example, recipe)):
                 told.append(words)
-        if guided is not None:
+        if guided is not None and once:
+            guided.add(model, start, model.voted(questions, found, RECONSTRUCTION))
+        elif guided is not None:
             guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
     guided = guided or greedy  # on texts there is nothing but a reconstructor to guide
     chosen = dev.select(model)

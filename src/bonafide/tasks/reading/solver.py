@@ -23,12 +23,14 @@ The encoder is told which words question and document share, and what stands nex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
@@ -66,6 +68,8 @@ from bonafide.tasks.reading.windows import (
 from bonafide.tasks.shared_words import SharedWords, Surroundings
 
 NEVER = -1e30
+_NOTHING = 14.0
+"""In nats: what is so much less likely changes a sum by a millionth."""
 _KEPT_DOCUMENTS = 256
 
 
@@ -225,26 +229,39 @@ class Reader(nn.Module):
         best, place = scores.flatten(1).topk(count, dim=-1)
         begun = first.gather(1, place // longest)
         last = begun + place % longest
-        listed = list(zip(*(each.cpu().numpy() for each in (best.double(), begun, last)), strict=True))
+        listed = [each.cpu().numpy() for each in (best.double(), begun, last)]
         window = output.window.cpu().numpy()
         results = []
         for number, (features, chosen) in enumerate(zip(batch.features, batch.chosen, strict=True)):
             base = int(batch.row_offsets[number])
-            lines = range(len(chosen))
+            lines = np.arange(len(chosen))
             if one_window and len(chosen):
-                lines = range(int(window[base : base + len(chosen)].argmax()), len(chosen))[:1]
+                lines = lines[[int(window[base : base + len(chosen)].argmax())]]
+            own_scores, firsts, lasts = (each[base + lines] for each in listed)  # (lines, count)
+            offsets = features.windows.first[chosen[lines]].astype(np.int64)[:, None]
+            lengths = features.windows.stop[chosen[lines]].astype(np.int64)[:, None] - offsets
+            kept_places = (own_scores > max(NEVER / 2, self._least(own_scores, top))) & (lasts < lengths)
             total_of: dict[Mention, float] = {}
-            for line in lines:
-                offset = int(features.windows.first[chosen[line]])
-                length = int(features.windows.stop[chosen[line]]) - offset
-                for score, begin, end in zip(*(each.tolist() for each in listed[base + line]), strict=True):
-                    if score <= NEVER / 2 or end >= length:
-                        continue
-                    mention = features.document.mention_of(offset + begin, offset + end + 1)
-                    if mention.start < mention.end:
-                        total_of[mention] = float(np.logaddexp(total_of.get(mention, -np.inf), score))
+            spans = zip((offsets + firsts)[kept_places].tolist(), (offsets + lasts)[kept_places].tolist(), strict=True)
+            for (begin, end), score in zip(spans, own_scores[kept_places].tolist(), strict=True):
+                mention = features.document.mention_of(begin, end + 1)
+                if mention.start < mention.end:
+                    total_of[mention] = float(np.logaddexp(total_of.get(mention, -np.inf), score))
             results.append(sorted(total_of.items(), key=lambda each: (-each[1], each[0])))
         return results
+
+    def _least(self, scores: npt.NDArray[np.float64], top: int) -> float:
+        """Below this no place is among the ``top`` likeliest mentions, or adds anything to one of them.
+
+        At most ``held`` windows hold one mention. So ``top`` of them have a place among the first top · held, and one
+        that is as likely as the last of these has a place that is at most log(held) below it.
+        """
+        held = math.ceil(self.window_pieces / self.spec.stride)
+        place = min(top * held, scores.size)
+        if not place:
+            return NEVER
+        worst = float(np.partition(scores, scores.size - place, axis=None)[scores.size - place])
+        return worst - math.log(held) - _NOTHING
 
     def config(self) -> dict[str, Any]:
         """What :meth:`from_config` needs besides the weights and the tokenizer, as JSON."""
