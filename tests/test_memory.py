@@ -21,11 +21,12 @@ import torch
 from torch import Tensor
 
 from bonafide.documents import Document
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, out_of_memory
 from bonafide.learn import explaining
+from bonafide.learn import trainer as training
 from bonafide.learn.checkpoint import checkpoints, read_tensors
 from bonafide.learn.data import load_training_data
-from bonafide.learn.memory import Room, out_of_memory
+from bonafide.learn.memory import Room
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import MicroBatch, Models, Prepared, divided
 from bonafide.learn.objective import Moment
@@ -226,13 +227,13 @@ def test_runs_hold_all_and_cost_no_more_than_they_may() -> None:
     assert cut(costs[:0], 5) == []
 
 
-def fail_on_more_than(trainer: Trainer, examples: int, from_step: int = 0) -> list[int]:
+def fail_on_more_than(trainer: Trainer, examples: int, from_step: int = 0, to_step: int = 10**9) -> list[int]:
     """Let the machine's own allocator fail where the solver is to read more examples; returns the sizes that failed."""
     failed: list[int] = []
 
     def ask_for_too_much(_: Any, arguments: tuple[Any, ...]) -> None:
         size = len(arguments[0])
-        if trainer.solver.training and trainer.step >= from_step and size > examples:
+        if trainer.solver.training and from_step <= trainer.step < to_step and size > examples:
             failed.append(size)
             torch.empty(1 << 50)
 
@@ -281,6 +282,27 @@ def test_out_of_memory_ends_at_the_same_weights(
     assert_near(tmp_path / "short", tmp_path / "small")
     figures = [_figures(tmp_path / name) for name in ("short", "whole")]
     assert figures[0] == pytest.approx(figures[1], rel=1e-3)
+
+
+def test_when_memory_is_there_again_it_is_used(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = slow(data, "mml", budget=100_000)
+    with in_folder(made, tmp_path / "whole") as trainer:
+        trainer.run()
+    monkeypatch.setattr(training, "PATIENCE", 1)
+    with in_folder(made, tmp_path / "short") as trainer:
+        failed, budgets = fail_on_more_than(trainer, examples=3, to_step=2), []
+        trainer._watcher = lambda progress: budgets.append(trainer.room.budget)
+        trainer.run()
+        grown = trainer.room
+    assert len(failed) > 1, "the first step, and once more when it was too early"
+    assert budgets[0] < budgets[-1]
+    assert grown.budget > min(budgets)
+    assert_near(tmp_path / "short", tmp_path / "whole")
+
+
+def test_a_larger_room_ends_at_what_was_asked_for() -> None:
+    assert Room(100, reduced=True).larger(1_000) == Room(200, reduced=True)
+    assert Room(600, reduced=True).larger(1_000) == Room(1_000)
 
 
 def _figures(out: Path) -> dict[str, float]:

@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,9 +27,9 @@ from bonafide.learn.trainer import Progress
 from bonafide.report.runs import evaluate_run
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
-from bonafide.reproduce import judged
+from bonafide.reproduce import judged, runs
 from bonafide.reproduce.compared import by_seed
-from bonafide.reproduce.one_run import Watch, run_job
+from bonafide.reproduce.one_run import SHORT, Watch, run_job
 from bonafide.reproduce.results import (
     Result,
     read_result,
@@ -366,3 +368,28 @@ def test_rows_that_need_a_bart_are_refused_without_one_and_before_anything_is_se
     (discrete,) = refusals(table("discrete"), Asked(tmp_path, rows=("hard-em", "mimax")))
     assert discrete == "MIMAX"
     assert not refusals(wanted, dataclasses.replace(asked, bart="facebook/bart-base"))
+
+
+def test_a_run_without_enough_memory_goes_on_when_another_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as had it run side by side from then on; one that is short of it alone has failed."""
+    code = "import sys, time; time.sleep(float(sys.argv[1])); sys.exit(int(sys.argv[2]))"
+    started: list[str] = []
+    ends = {"a": [(1.0, 0)], "b": [(0.2, SHORT), (0.2, 0)], "c": [(0.2, SHORT)]}
+
+    def begin(job: runs.Job, *_: object) -> subprocess.Popen[bytes]:
+        seconds, status = ends[job.name][min(started.count(job.name), len(ends[job.name]) - 1)]
+        started.append(job.name)
+        (tmp_path / f"{job.name}.log").write_text("Error: memory")
+        return subprocess.Popen([sys.executable, "-c", code, str(seconds), str(status)])
+
+    monkeypatch.setattr(runs, "_started", begin)
+    row = table("sql-hard").row("mml")
+    jobs = [runs.Job(row, 0, name, {"name": name}) for name in ("a", "b", "c")]
+    said: list[str] = []
+    filled = runs._run(jobs, tmp_path, 2, None, said.append)
+    assert started == ["a", "b", "b", "c"]
+    assert filled.done == ["a", "b"]
+    assert list(filled.failed) == ["c"]
+    assert any("memory ran out beside another" in each for each in said)

@@ -19,6 +19,20 @@ class BonafideError(Exception):
         super().__init__(message if len(message) <= LONGEST else f"{message[: LONGEST - 400]} … {message[-390:]}")
 
 
+class MemoryShortageError(BonafideError):
+    """There is not enough memory now; there may be later, where others use it too."""
+
+
+_SAYINGS = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED", "bad_alloc")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is what torch or numpy raise where memory cannot be had, of a GPU or of the machine."""
+    if isinstance(error, (MemoryError, MemoryShortageError)):
+        return True
+    return isinstance(error, RuntimeError) and any(saying in str(error) for saying in _SAYINGS)
+
+
 def shortened(value: object, most: int = 120) -> str:
     """A value as Python writes it, for an error: of a long one its beginning."""
     try:

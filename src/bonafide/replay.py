@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, out_of_memory
 
 Function = Callable[..., Any]
 
@@ -87,14 +87,15 @@ class Replay:
                 return function(*inputs)
             try:
                 recording = self._recordings[key] = self._record(function, inputs, place)
-            except torch.OutOfMemoryError:  # there is memory for the call itself, perhaps, but not for keeping it
+            except RuntimeError as error:
+                if not any(out_of_memory(each) for each in (error, error.__context__) if each is not None):
+                    raise BonafideError(
+                        f"A CUDA graph could not be recorded ({error}). Train without: --set train.graphs=false"
+                    ) from error
+            if recording is None:  # there is memory for the call itself, perhaps, but not for keeping it
                 self._most = 0
                 torch.cuda.empty_cache()
                 return function(*inputs)
-            except RuntimeError as error:
-                raise BonafideError(
-                    f"A CUDA graph could not be recorded ({error}). Train without: --set train.graphs=false"
-                ) from error
         if place is None:
             recording.load(inputs)
             recording.forward.replay()

@@ -1,8 +1,9 @@
 """When memory runs out: what that looks like, and how a step is cut smaller.
 
 A micro-batch is what fits the token budget (``train.budget``). Where memory runs out all the same, the trainer drops
-what the step has done so far, puts the random streams back, and does the step again with a smaller budget, which the
-rest of the run keeps. A step's loss is a sum over its examples, so the weights come out the same, but for dropout.
+what the step has done so far, puts the random streams back, and does the step again with a smaller budget. A step's
+loss is a sum over its examples, so the weights come out the same, but for dropout. Others may use the same memory and
+give it back: after some steps the budget is doubled again, and after ever more of them where that was too early.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from bonafide.errors import BonafideError
+from bonafide.errors import MemoryShortageError, out_of_memory
 
 Made = TypeVar("Made")
 
-_SAYINGS = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED", "bad_alloc")
 _LEAST = 64
 """A budget that no chunk is cut below."""
 
@@ -42,8 +42,14 @@ class Room:
                 return Room(budget, reduced=True)
         return None
 
+    def larger(self, most: int) -> Room:
+        """Twice as much, but not more than ``most``."""
+        return Room(2 * self.budget, reduced=True) if 2 * self.budget < most else Room(most)
+
 
 ENDLESS = Room(sys.maxsize)
+PATIENCE = 50
+"""Steps until a smaller budget is doubled; twice as many each time that this was too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +69,6 @@ class RandomState:
         torch.set_rng_state(self.cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state(self.cuda, device)
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether this is what torch or numpy raise where memory cannot be had, of a GPU or of the machine."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(saying in str(error) for saying in _SAYINGS)
 
 
 def fitting(attempt: Callable[[], Made], shrink: Callable[[str], None], device: torch.device) -> Made:
@@ -96,7 +95,7 @@ def no_way_back() -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        raise BonafideError(
+        raise MemoryShortageError(
             f"Memory ran out outside of a step's micro-batches ({said(error)}). The last checkpoint is unharmed: go on "
             "with --resume where there is more memory, or train a smaller encoder."
         ) from error

@@ -28,7 +28,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, MemoryShortageError
 from bonafide.examples import write_jsonl
 from bonafide.learn import draws
 from bonafide.learn.building import new_reconstructor, prepared, warn_of_long
@@ -45,7 +45,7 @@ from bonafide.learn.cutting import micro_batches, pieces
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
-from bonafide.learn.memory import ENDLESS, Room, fitting, no_way_back
+from bonafide.learn.memory import ENDLESS, PATIENCE, Room, fitting, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
 from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals
@@ -133,6 +133,7 @@ class Trainer:
         self.step = 0
         self._stopped = False
         self.room = Room(recipe.train.budget)
+        self._patience, self._shrunk, self._grown = PATIENCE, 0, False  # steps; when memory ran out or more was tried
         self._at: list[int] = []  # the micro-batch that is computed
         self._ahead = Ahead(self.models, recipe.train.seed)
         self._saving = Saving()
@@ -236,6 +237,7 @@ class Trainer:
                 allowed = self._filter(moment)
             before, launched = launched, self._step(moment, allowed)
             self.step += 1
+            self._grow()
             if before is not None:
                 self._report(before, (before.step + 1 - done_before) / (time.perf_counter() - started))
             evaluates = self._due(self.recipe.train.evaluate_every) or self.step == self.steps
@@ -344,7 +346,7 @@ class Trainer:
             yield part
 
     def _shrink(self, reason: str) -> None:
-        """Drop what was begun, and make the micro-batches smaller for the rest of the run."""
+        """Drop what was begun, and make the micro-batches smaller for a while."""
         for optimiser in self.optimisers.values():
             optimiser.zero_grad()
         self._ahead.forget()
@@ -359,17 +361,24 @@ class Trainer:
         room = self.room.smaller(tokens, lambda room: pieces(self.items, part, room, self.models))
         if room is None:
             item = self.items[part[0]]
-            raise BonafideError(
+            raise MemoryShortageError(
                 f"Memory ran out on one example alone: {item.id}, with {item.size:,} solutions and {tokens:,} tokens "
                 f"({reason}). Use fewer of its solutions (data.max_solutions), a smaller model, or a device with more "
                 "memory. The last checkpoint is unharmed."
             )
         self.room = room
+        self._patience, self._shrunk, self._grown = self._patience * (2 if self._grown else 1), self.step, False
         _logger.warning(
             f"Memory ran out in step {self.step + 1} on {what}. The step is done again, and the run goes on, with "
             f"micro-batches of at most {room.budget:,} tokens instead of {before:,}."
         )
         self._log({"step": self.step + 1, "out_of_memory": reason, "budget": room.budget})
+
+    def _grow(self) -> None:
+        """Try larger micro-batches again: what was short of memory may have been so because of others."""
+        if self.room.reduced and self.step - self._shrunk >= self._patience and not self.sharded:
+            self.room, self._shrunk, self._grown = self.room.larger(self.recipe.train.budget), self.step, True
+            self._ahead.forget()
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:
         for name, loss in (("loss", outcome.solver_loss), ("reconstructor_loss", outcome.reconstructor_loss)):

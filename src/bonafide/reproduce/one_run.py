@@ -1,7 +1,8 @@
 """One run of a table, in a process of its own: train, judge on dev, write the result.
 
 ``python -m bonafide.reproduce.one_run JOB.json``. Ended by SIGTERM, or when the process that started it is gone, it
-leaves its folder as it was at the last checkpoint, and the same command goes on from there.
+leaves its folder as it was at the last checkpoint, and the same command goes on from there. So it does where memory ran
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from bonafide.errors import BonafideError
+from bonafide.errors import BonafideError, out_of_memory
 from bonafide.files import read_json, write_json
 from bonafide.learn.data import load_training_data
 from bonafide.learn.recipe import Recipe, recipe_from
@@ -29,6 +30,8 @@ from bonafide.reproduce.results import Result
 
 STOPPED = 75
 """The exit status of a run that was stopped and can go on."""
+SHORT = 76
+"""That of one for which there was not enough memory."""
 _CURVE = "selection.json"
 _SECONDS = "seconds.json"
 
@@ -118,9 +121,12 @@ def main() -> None:
         run_job(read_json(Path(sys.argv[1])))
     except KeyboardInterrupt:
         sys.exit(STOPPED)
-    except BonafideError as error:
+    except (BonafideError, RuntimeError, MemoryError) as error:
+        short = out_of_memory(error)
+        if not short and not isinstance(error, BonafideError):
+            raise
         print(f"Error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(SHORT if short else 2)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from bonafide.learn.learnable import Learnable, learnable
 from bonafide.learn.recipe import Recipe
 from bonafide.pretrained import resolve_checkpoint
 from bonafide.report.subset import content_of, write_part, write_subset
-from bonafide.reproduce.one_run import STOPPED
+from bonafide.reproduce.one_run import SHORT, STOPPED
 from bonafide.reproduce.results import Result, comparable, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
 
@@ -257,6 +257,11 @@ def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, re
                     report(f"{job.content['name']}: done after {time.monotonic() - began:,.0f} s.")
                 elif process.returncode == STOPPED:
                     filled.left.append(name)
+                elif process.returncode == SHORT and running:
+                    waiting.insert(0, job)
+                    together = len(running)  # from now on: as many have the memory they need
+                    others = "another" if together == 1 else f"{together} others"
+                    report(f"{job.content['name']}: memory ran out beside {others}. It goes on when one has ended.")
                 else:
                     filled.failed[name] = _tail(logs / f"{name}.log", process.returncode)
                     report(f"{job.content['name']}: failed. {filled.failed[name].splitlines()[-1]}")
