@@ -13,6 +13,8 @@ import torch
 from typer.testing import CliRunner
 
 from bonafide.cli import app
+from bonafide.learn import reading
+from bonafide.learn.learnable import learnable
 from bonafide.learn.methods import METHODS
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import load
@@ -145,3 +147,23 @@ def test_two_contexts_are_refused(run: Path, tmp_path: Path) -> None:
         CliRunner().invoke(
             app, ["predict", str(run), "--document", "a.txt", "--passage", "b.txt", "who?"], catch_exceptions=False
         )
+
+
+def test_questions_are_answered_together_as_alone(data: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, split = load(run), learnable("reading").open_split(data / "dev")
+    asked = [(split.context_of(each), each.question) for each in split.file]
+    together = model.predict_all(asked, top=3)
+    monkeypatch.setattr(reading, "_WINDOWS", 1)
+    alone = model.predict_all(asked, top=3)
+    assert len(together) == len(asked)
+    assert [[each.mention for each in found] for found in together] == [
+        [each.mention for each in found] for found in alone
+    ]
+
+
+def test_a_vote_orders_what_was_found(data: Path, run: Path) -> None:
+    model, split = load(run), learnable("reading").open_split(data / "dev")
+    asked = [(split.context_of(each), each.question) for each in split.file]
+    found = model.predict_all(asked, top=6, beam=6)
+    assert model.voted(asked, found, 0.0) == found
+    assert [each[:2] for each in model.voted(asked, found, 0.7)] == model.predict_all(asked, 2, 6, False, 0.7)

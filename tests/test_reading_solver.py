@@ -12,10 +12,12 @@ import torch
 from bonafide.documents import Document
 from bonafide.learn.learnable import Item
 from bonafide.learn.reading import ReadingLearning
+from bonafide.tasks.reading import solver as reading_solver
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.search import DocumentIndex, search
 from bonafide.tasks.reading.solver import Reader, ReaderSpec, build_reader
 from bonafide.tasks.reading.span import Mention, MentionSet
+from bonafide.tasks.reading.windows import EncodedDocument
 
 DOCUMENT = Document(
     "harbour",
@@ -189,6 +191,27 @@ def test_the_best_mention_is_the_best_of_all_runs() -> None:
     assert score == pytest.approx(max(scores), rel=1e-9)
     assert best == runs[int(np.argmax(scores))]
     assert [each for _, each in rest] == sorted((each for _, each in rest), reverse=True)
+
+
+@pytest.mark.parametrize("top", [1, 3])
+def test_what_is_passed_over_would_change_nothing(top: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of windows that overlap, with probabilities as far apart as a trained reader's."""
+    solver = reader(window=24, stride=4)
+    batch = solver.collate_all([solver.features(QUESTION, DOCUMENT)])
+    looked_at: list[int] = []
+    mention_of = EncodedDocument.mention_of
+    counted = lambda self, *span: looked_at.append(0) or mention_of(self, *span)  # noqa: E731
+    monkeypatch.setattr(EncodedDocument, "mention_of", counted)
+    with torch.no_grad():
+        solver.bounds.weight.mul_(60)
+        output = solver(batch)
+        (found,) = solver.best(output, batch, top)
+        few = len(looked_at)
+        monkeypatch.setattr(reading_solver, "_NOTHING", 1e9)
+        (everything,) = solver.best(output, batch, top)
+    assert few < len(looked_at) - few
+    assert [mention for mention, _ in found[:top]] == [mention for mention, _ in everything[:top]]
+    assert [score for _, score in found[:top]] == pytest.approx([score for _, score in everything[:top]], abs=1e-5)
 
 
 def test_only_the_first_ranked_window_can_be_asked() -> None:

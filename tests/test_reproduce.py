@@ -393,3 +393,13 @@ def test_a_run_without_enough_memory_goes_on_when_another_has_ended(
     assert filled.done == ["a", "b"]
     assert list(filled.failed) == ["c"]
     assert any("memory ran out beside another" in each for each in said)
+
+
+def test_what_is_overridden_for_some_rows_need_not_fit_the_others(tmp_path: Path) -> None:
+    words = ("objective.options.words=1.0",)
+    wanted = missing(table("reading"), Asked(tmp_path, rows=("mimax+",), overrides=words))
+    assert [(row.name, seed) for row, seed in wanted] == [("mimax+", 0), ("mimax+", 1), ("mimax+", 2)]
+    with pytest.raises(BonafideError, match="'first-only' has no option 'words'"):
+        missing(table("reading"), Asked(tmp_path, rows=("first-only",), overrides=words))
+    with pytest.raises(BonafideError, match="with --rows"):
+        missing(table("reading"), Asked(tmp_path, overrides=words))

@@ -90,7 +90,16 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
     """By row, the results that there are, in the order of their seeds; all must be of the same data."""
     found: dict[str, list[Result]] = {}
     for row in table.rows:
-        settings = comparable(row.settings(table.common, asked.overrides, asked.checkpoint), table.curve)
+        try:
+            recipe = row.settings(table.common, asked.overrides, asked.checkpoint)
+        except BonafideError as error:
+            if not asked.rows and asked.overrides:
+                raise BonafideError(f"{error} Name the rows that have it with --rows.") from None
+            if row.name in asked.rows or not asked.rows:
+                raise
+            found[row.name] = []  # what was overridden is nothing that this row has
+            continue
+        settings = comparable(recipe, table.curve)
         stem = result_name(row.recipe, settings, 0).removesuffix("0.json")
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
