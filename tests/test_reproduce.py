@@ -41,6 +41,7 @@ from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
 from bonafide.tasks.sql.solver import SqlSolver
+from by_path import module_at
 from command_line import bonafide, contents
 from tiny_bart import write_bart
 
@@ -327,6 +328,14 @@ def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) ->
     ).figures
     assert result.figure("answer-guided") == own["execution"]["share"]
     assert result.figure("solution-guided") == own["logical_form"]["share"]
+    (store,) = (tmp_path / "out" / "work" / "solutions").glob("sql-dev-*")
+    votes = module_at("benchmarks/votes.py").measured(run, data, (0.0, 0.3), 20, True, 10**9, store)
+    assert votes["reconstructor", 0.3]["solution"] == own["logical_form"]["share"]
+    assert votes["reconstructor", 0.3]["answer"] == own["execution"]["share"]
+    plain = evaluate_run(run, dev / "examples.jsonl", gold=dev / "gold.jsonl", beam=20, execution_guided=True).figures
+    for voter in ("reconstructor", "words"):
+        assert votes[voter, 0.0]["answer"] == plain["execution"]["share"]
+    assert "answer, several" in votes["words", 0.3]
 
 
 def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:

@@ -150,13 +150,13 @@ class _Judged:
                     self.scores.setdefault(name, np.zeros(len(self.known)))[place] = score
             if example.id in self._dev.gold:
                 gold = self._asked.gold(self._dev.gold[example.id], example)
-                self.known[place], self.genuine[place] = _genuine(self._asked, predictions, gold)
+                self.known[place], self.genuine[place] = genuine(self._asked, predictions, gold)
                 if self._asked.task == "sql" and predictions:
                     right = slots(predictions[0].query, gold)
                     self.slots += [getattr(right, each) for each in _SLOTS]
 
 
-def _genuine(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:
+def genuine(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:
     """Whether gold says enough to tell, and whether the predicted solution is gold's."""
     if asked.task == "reading":
         return bool(gold.mentions), bool(predictions) and bool(right_mention(predictions[0].solution, gold))
