@@ -9,11 +9,13 @@ largest as its quantile (Weissman 1978; the tail's weight by Hill 1975), the sum
 
 from __future__ import annotations
 
+import gc
 import io
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,9 @@ SAMPLE = 200
 _TAIL = 0.1
 """The share of the sample that the tail's weight is taken from."""
 _RESAMPLES = 1000
+_UNUSUAL, _PAUSE = 20.0, 2.0
+"""An example that takes so many times the median, but less than so many seconds, is timed again: it may have been a
+pause of the process that had nothing to do with it."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -76,10 +81,11 @@ def estimate_search(
     sample, passes, names = _drawn(inputs, seed)
     deque(_Meter(task, inputs, sample[:1], None).sets())  # what only the first search of a process takes
     meter = _Meter(task, inputs, sample, progress)
-    start = time.process_time()
     stream = io.BytesIO()
-    counts = write_sets(stream, meter.sets(), task.codec, "")
-    encoding = time.process_time() - start - meter.working
+    with _no_other_garbage():
+        start = time.process_time()
+        counts = write_sets(stream, meter.sets(), task.codec, "")
+        encoding = time.process_time() - start - meter.working
     data, footer = _parts(stream)
     count, scale = inputs.examples.count, inputs.examples.count / len(sample)
     preparations = names.distinct if names.distinct * meter.mean_weight <= KEPT_WEIGHT else names.changes
@@ -109,6 +115,18 @@ def estimate_search(
         largest_expected=max(float(sizes[0][1]), float(largest[0])),
         tail=weight,
     )
+
+
+@contextmanager
+def _no_other_garbage() -> Iterator[None]:
+    """A process that holds much else, a notebook, looks through all of it now and then: a worker has nothing else."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +186,22 @@ class _Meter:
                 first = time.process_time() - began
                 self._weight += self._task.weight(context)
                 self.prepared += 1
-            start = time.process_time()
-            found = self._task.search(example, context)
-            end = time.process_time()
-            self.searching.append(end - start)
-            self.preparing += max(0.0, first - (end - start))
-            self.working += end - began
+            found, taken = self._timed(example, context)
+            if _UNUSUAL * float(np.median([*self.searching, taken])) < taken < _PAUSE:
+                taken = min(taken, self._timed(example, context)[1])
+            self.searching.append(taken)
+            self.preparing += max(0.0, first - taken)
+            self.working += time.process_time() - began
             self.stored.append(len(found))
             self.sizes.append((example.id, int(found.size)))
             if self._progress is not None:
                 self._progress(done, len(self._sample))
             yield example.id, found
+
+    def _timed(self, example: Example, context: Any) -> tuple[SolutionSet, float]:
+        start = time.process_time()
+        found = self._task.search(example, context)
+        return found, time.process_time() - start
 
 
 def _parts(stream: io.BytesIO) -> tuple[int, int]:
