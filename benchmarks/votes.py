@@ -28,10 +28,9 @@ from bonafide.learn.learnable import learnable
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.learn.words import WordModel
-from bonafide.rendering import joined
 from bonafide.report.predicted import asked_beside
 from bonafide.report.runs import load_for_evaluation
-from bonafide.reproduce.judged import genuine
+from bonafide.reproduce.judged import is_gold
 
 BATCH = 64
 Figures = dict[tuple[str, float], dict[str, list[float]]]
@@ -78,13 +77,9 @@ def _by_words(
     model: Model, predictions: Sequence[Any], context: Any, question: str, words: WordModel, recipe: Recipe
 ) -> np.ndarray[Any, Any]:
     """(predictions,): those of one context are held against each other."""
-    by_context: dict[str, list[tuple[int, Any]]] = defaultdict(list)
-    for place, one in enumerate(predictions):
-        shown = model.task.rendered_prediction(one, context, question, recipe)
-        by_context[shown.context].append((place, shown))
     scores = np.zeros(len(predictions))
-    for listed in by_context.values():
-        scores[[place for place, _ in listed]] = words.log_prob(question, joined([shown for _, shown in listed]))
+    for places, shown in model.shown(context, question, predictions, recipe):
+        scores[places] = words.log_prob(question, shown)
     return scores
 
 
@@ -99,9 +94,9 @@ def _count(
 ) -> None:
     right = {"answer": model.task.scores(first[0], example)["execution"] if first else 0.0}
     if example.id in gold:
-        known, is_gold = genuine(asked, first, asked.gold(gold[example.id], example))
+        known, right_one = is_gold(asked, first, asked.gold(gold[example.id], example))
         if known:
-            right["solution"] = float(is_gold)
+            right["solution"] = float(right_one)
     for name, value in right.items():
         figures[name].append(value)
         if several:

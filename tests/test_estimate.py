@@ -72,9 +72,10 @@ def test_an_estimate_lies_within_the_stated_factors(tmp_path: Path, task: str) -
 def test_a_pause_of_the_process_is_not_taken_for_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second in one of 200 examples would be 2.5 in a thousand."""
     task, inputs = open_discrete(write_examples(tmp_path, "discrete"), tmp_path / "solutions")
-    search, calls = task.search, iter(range(10**9))
+    search, calls, collecting = task.search, iter(range(10**9)), []
 
     def paused(example: Any, context: Any) -> Any:
+        collecting.append(gc.isenabled())
         if next(calls) == 100:
             end = time.process_time() + 0.5
             while time.process_time() < end:
@@ -84,6 +85,8 @@ def test_a_pause_of_the_process_is_not_taken_for_work(tmp_path: Path, monkeypatc
     plain = estimate_search(task, inputs)
     monkeypatch.setattr(type(task), "search", staticmethod(paused))
     assert within(1.5, estimate_search(task, inputs).seconds, plain.seconds)
+    assert not any(collecting[2:]), "after what only the first search of a process takes"
+    assert gc.isenabled()
 
 
 def test_a_file_smaller_than_the_sample_is_searched_whole(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from bonafide.errors import BonafideError, shortened
 from bonafide.files import explained
 from bonafide.learn.checkpoint import copied, read_tensors, replace_folder, sha256, write_tensors
 from bonafide.learn.learnable import Learnable, SolverModule, learnable
-from bonafide.learn.recipe import recipe_from
+from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.pretrained import checkpoint_errors
 from bonafide.reconstruct.layout import Layout, tokenise
 from bonafide.reconstruct.model import Reconstructor
@@ -103,13 +103,10 @@ class Model:
         layouts: list[Layout] = []  # one for each context that a question's predictions have
         order: list[int] = []  # whose scores these are
         for (context, question), predictions in zip(asked, found, strict=True):
-            first, by_context = len(order), defaultdict[str, list[tuple[int, RenderedSet]]](list)
-            for place, one in enumerate(predictions, start=first):
-                shown = self.task.rendered_prediction(one, context, question, recipe)
-                by_context[shown.context].append((place, shown))
-            for listed in by_context.values():
-                layouts.append(tokenise(joined([shown for _, shown in listed]), question, tokenizer))
-                order += [place for place, _ in listed]
+            first = len(order)
+            for places, shown in self.shown(context, question, predictions, recipe):
+                layouts.append(tokenise(shown, question, tokenizer))
+                order += [first + place for place in places]
         scores = np.zeros(len(order))
         if layouts:
             self.reconstructor.eval()
@@ -117,6 +114,16 @@ class Model:
             with torch.no_grad():
                 scores[order] = np.concatenate([_explained(self.reconstructor, part) for part in parts])
         return np.split(scores, np.cumsum([len(each) for each in found])[:-1])
+
+    def shown(
+        self, context: Any, question: str, predictions: Sequence[Any], recipe: Recipe
+    ) -> list[tuple[list[int], RenderedSet]]:
+        """Predictions as a reconstructor reads them: the places of those that have a context in common, and they."""
+        by_context = defaultdict[str, list[tuple[int, RenderedSet]]](list)
+        for place, one in enumerate(predictions):
+            shown = self.task.rendered_prediction(one, context, question, recipe)
+            by_context[shown.context].append((place, shown))
+        return [([place for place, _ in each], joined([shown for _, shown in each])) for each in by_context.values()]
 
 
 def _explained(reconstructor: Reconstructor, layouts: Sequence[Layout]) -> npt.NDArray[np.float64]:

@@ -87,16 +87,16 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     recipe = recipe_from(model.about["recipe"], "the model")
     greedy, told = _Judged(asked, dev), []
     guided = _Judged(asked, dev) if asked.task == "sql" or model.reconstructor is not None else None
+    listed = guided is not None and asked.task == "reading"  # one reading gives the beam, and its first is the answer
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
         questions = [(dev.split.context_of(each), each.question) for each in part]
-        once = guided is not None and asked.task == "reading"  # whose beam is the list that its answer is the first of
-        found = model.predict_all(questions, _BEAM, _BEAM) if once else model.predict_all(questions)
+        found = model.predict_all(questions, _BEAM, _BEAM) if listed else model.predict_all(questions)
         greedy.add(model, start, found)
         for example, (context, _), predictions in zip(part, questions, found, strict=True):
             if predictions and (words := told_by(model.task, predictions[0], context, example, recipe)):
                 told.append(words)
-        if guided is not None and once:
+        if guided is not None and listed:
             guided.add(model, start, model.voted(questions, found, RECONSTRUCTION))
         elif guided is not None:
             guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
@@ -150,13 +150,13 @@ class _Judged:
                     self.scores.setdefault(name, np.zeros(len(self.known)))[place] = score
             if example.id in self._dev.gold:
                 gold = self._asked.gold(self._dev.gold[example.id], example)
-                self.known[place], self.genuine[place] = genuine(self._asked, predictions, gold)
+                self.known[place], self.genuine[place] = is_gold(self._asked, predictions, gold)
                 if self._asked.task == "sql" and predictions:
                     right = slots(predictions[0].query, gold)
                     self.slots += [getattr(right, each) for each in _SLOTS]
 
 
-def genuine(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:
+def is_gold(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, bool]:
     """Whether gold says enough to tell, and whether the predicted solution is gold's."""
     if asked.task == "reading":
         return bool(gold.mentions), bool(predictions) and bool(right_mention(predictions[0].solution, gold))
