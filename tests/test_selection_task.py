@@ -150,6 +150,15 @@ def test_a_store_of_other_examples_is_refused(data: Path, gold: dict[str, Gold],
 
 
 @pytest.mark.slow
+def test_examples_that_are_not_there_are_named(data: Path, model: Model, tmp_path: Path) -> None:
+    """Not the tables that would stand beside them; and a file of another name is refused."""
+    gold = data / "dev" / "gold.jsonl"
+    with pytest.raises(BonafideError, match=r"Cannot read \S+/missing.jsonl: there is no such file"):
+        selection_task(model, tmp_path / "missing.jsonl", gold, tmp_path / "solutions")
+    with pytest.raises(BonafideError, match=r"must be a file named examples.jsonl"):
+        selection_task(model, gold, gold, tmp_path / "solutions")
+
+
 def test_the_command_gives_the_same_figures(data: Path, run: Path, model: Model, tmp_path: Path) -> None:
     examples, gold = data / "dev" / "examples.jsonl", data / "dev" / "gold.jsonl"
     store = tmp_path / "dev-solutions"

@@ -24,6 +24,7 @@ import torch
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import Example, Gold, read_gold
+from bonafide.files import open_bytes
 from bonafide.learn import draws
 from bonafide.learn.learnable import Item, Learnable, Split
 from bonafide.learn.recipe import Recipe, recipe_from
@@ -162,6 +163,8 @@ def selection_task(
 ) -> SelectionTask:
     """A saved model on the examples of a folder; ``solutions`` is searched first where it is not there."""
     recipe, task = _spoken(model), model.task
+    with open_bytes(examples):  # its errors first, not those of what stands beside it
+        pass
     split, known = task.open_split(examples.parent), read_gold(gold)
     if split.file.path.resolve() != examples.resolve():
         raise BonafideError(f"The examples must be a file named {split.file.path.name}; found {examples}.")
