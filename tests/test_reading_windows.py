@@ -20,13 +20,25 @@ from bonafide.pretrained import minilm_path
 from bonafide.tasks.reading.matching import Matching, token_spans
 from bonafide.tasks.reading.search import DocumentIndex, search
 from bonafide.tasks.reading.span import Mention
-from bonafide.tasks.reading.windows import cut_windows, encode_document, encode_question, room_for_text, word_key
+from bonafide.tasks.reading.windows import (
+    EncodedDocument,
+    cut_windows,
+    encode_document,
+    encode_question,
+    room_for_text,
+    word_key,
+)
 
 CORPUS = [
     "The ferry to Tartu leaves at nine, and Ada Lund keeps the keys of the harbour office.",
     "Große Straßen, cafés, 1,200 men; “quotes” and e\u0301 – 東京, Ελλάδα, שלום.",
     "A window of pieces: wor·ds, won't, re-entry, 3.14159 and 10km.",
 ] * 4
+
+
+def mention_of(encoded: EncodedDocument, first: int, stop: int) -> Mention:
+    """The mention that a run of pieces is."""
+    return Mention(*(int(each) for each in encoded.mentions_of(first, stop)))
 
 
 def trained(kind: str) -> PreTrainedTokenizerFast:
@@ -104,7 +116,7 @@ def test_every_piece_is_in_a_window_and_no_window_is_too_long_or_crosses_a_parag
         seen[first:stop] = True
         paragraph = windows.paragraph[window]
         assert encoded.offsets[paragraph] <= first < stop <= encoded.offsets[paragraph + 1]
-        shown = encoded.mention_of(first, stop)
+        shown = mention_of(encoded, first, stop)
         assert (shown.paragraph, shown.start, shown.end) == (paragraph, windows.begin[window], windows.end[window])
     assert seen.all()
     same = windows.paragraph[1:] == windows.paragraph[:-1]
@@ -161,7 +173,7 @@ def test_characters_become_the_shortest_run_of_pieces_that_covers_them(kind, doc
     assert run == ((overlapping[0], overlapping[-1] + 1) if overlapping else None)
     if run is None:
         return
-    shown = encoded.mention_of(*run)
+    shown = mention_of(encoded, *run)
     assert shown.start <= max(start, encoded.begin[run[0]])
     assert shown.end >= min(end, encoded.end[run[1] - 1])
     back = sharing(shown.start, shown.end)  # more than the run only where pieces share a character
@@ -191,7 +203,7 @@ def test_a_byte_level_tokenizer_covers_every_character_but_white_space(kind, tex
         mention = Mention(0, start, end)
         run = encoded.run_of(mention)
         assert run is not None
-        shown = encoded.mention_of(*run)
+        shown = mention_of(encoded, *run)
         assert shown.start <= start
         assert shown.end >= end
         assert text[shown.start : shown.end].strip() in text
@@ -206,7 +218,7 @@ def test_mentions_of_plain_text_come_back_as_they_were(kind):
     assert len(found) == 9
     for mention in found:
         first, stop = encoded.run_of(mention)
-        shown = encoded.mention_of(first, stop)
+        shown = mention_of(encoded, first, stop)
         assert shown.text(document).strip() == mention.text(document)
         for window in (windows := cut_windows(encoded, 14, 5)).holding(first, stop):
             assert windows.begin[window] <= mention.start

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,17 +164,15 @@ class ReadingLearning:
         """The likeliest mentions of at most ten words over all windows; there is nothing to guide or to beam."""
         device = next(solver.parameters()).device
         solver.eval()
-        answers: list[list[tuple[Mention, float]]] = []
+        found: list[Iterator[tuple[Mention, float]]] = []
         for part in _few_windows([solver.features(question, document) for document, question in asked]):
             batch = solver.collate_all(part).to(device)
+            if not len(batch.lengths):
+                found += [iter(())] * len(part)
+                continue
             with torch.no_grad():
-                found = solver.best(solver(batch), batch, max(top, beam)) if len(batch.lengths) else [[] for _ in part]
-            answers += found
-        made = [
-            [ReadingAnswer(mention, mention.text(document), score) for mention, score in found]
-            for (document, _), found in zip(asked, answers, strict=True)
-        ]
-        return [[each for each in found if len(each.answer.split()) <= _WORDS][:top] for found in made]
+                found += solver.best(solver(batch), batch, max(top, beam))
+        return [list(islice(_short(document, each), top)) for (document, _), each in zip(asked, found, strict=True)]
 
     def rendered_prediction(
         self, prediction: ReadingAnswer, context: Document, question: str, recipe: Recipe
@@ -185,6 +184,13 @@ class ReadingLearning:
         """Exact match and F1, the best over the accepted answers."""
         accepted = [str(each) for each in example.answers]
         return {"execution": exact_match(prediction.answer, accepted), "f1": f1(prediction.answer, accepted)}
+
+
+def _short(document: Document, found: Iterable[tuple[Mention, float]]) -> Iterator[ReadingAnswer]:
+    for mention, score in found:
+        text = mention.text(document)
+        if len(text.split()) <= _WORDS:
+            yield ReadingAnswer(mention, text, score)
 
 
 def _few_windows(features: Sequence[Features]) -> Iterator[list[Features]]:

@@ -7,6 +7,7 @@ out.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -107,7 +108,12 @@ def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:
 
 
 def _memory() -> int | None:
-    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
+    """The most that training took on a GPU, which is given back: judging takes less, and others train beside it."""
+    if not torch.cuda.is_available():
+        return None
+    gc.collect()
+    torch.cuda.empty_cache()
+    return torch.cuda.max_memory_allocated()
 
 
 def _stop(number: int, frame: object) -> None:

@@ -24,7 +24,7 @@ The encoder is told which words question and document share, and what stands nex
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -211,11 +211,11 @@ class Reader(nn.Module):
 
     def best(
         self, output: ReaderOutput, batch: SolverBatch, top: int = 1, longest: int = 40, one_window: bool = False
-    ) -> list[list[tuple[Mention, float]]]:
+    ) -> list[Iterator[tuple[Mention, float]]]:
         """For each example the likeliest mentions of at most ``longest`` pieces, with their log-probabilities.
 
-        At least ``top`` if there are so many. ``one_window``: only from the window that is ranked first, as in the
-        paper.
+        At least ``top`` if there are so many, the likeliest first, made as they are asked for. ``one_window``: only
+        from the window that is ranked first, as in the paper.
         """
         longest = min(batch.width, longest)
         width = output.start.shape[1]
@@ -240,14 +240,9 @@ class Reader(nn.Module):
             own_scores, firsts, lasts = (each[base + lines] for each in listed)  # (lines, count)
             offsets = features.windows.first[chosen[lines]].astype(np.int64)[:, None]
             lengths = features.windows.stop[chosen[lines]].astype(np.int64)[:, None] - offsets
-            kept_places = (own_scores > max(NEVER / 2, self._least(own_scores, top))) & (lasts < lengths)
-            total_of: dict[Mention, float] = {}
-            spans = zip((offsets + firsts)[kept_places].tolist(), (offsets + lasts)[kept_places].tolist(), strict=True)
-            for (begin, end), score in zip(spans, own_scores[kept_places].tolist(), strict=True):
-                mention = features.document.mention_of(begin, end + 1)
-                if mention.start < mention.end:
-                    total_of[mention] = float(np.logaddexp(total_of.get(mention, -np.inf), score))
-            results.append(sorted(total_of.items(), key=lambda each: (-each[1], each[0])))
+            taken = (own_scores > max(NEVER / 2, self._least(own_scores, top))) & (lasts < lengths)
+            places = (offsets + firsts)[taken], (offsets + lasts)[taken] + 1
+            results.append(_ranked(features.document, *places, own_scores[taken]))
         return results
 
     def _least(self, scores: npt.NDArray[np.float64], top: int) -> float:
@@ -283,6 +278,22 @@ def build_reader(spec: ReaderSpec, texts: Iterable[str] | None = None, seed: int
             scratch = Scratch(spec.layers, spec.width, spec.heads, spec.vocabulary, spec.positions, spec.dropout)
             return Reader(spec, *scratch_encoder(scratch, texts))
         return Reader(spec, *load_encoder(spec.encoder))
+
+
+def _ranked(
+    document: EncodedDocument, first: npt.ArrayLike, stop: npt.ArrayLike, scores: npt.NDArray[np.float64]
+) -> Iterator[tuple[Mention, float]]:
+    """The mentions that runs of pieces are, the likeliest first; what windows that overlap say of one is added up."""
+    paragraph, start, end = document.mentions_of(first, stop)
+    order = np.lexsort((end, start, paragraph))
+    order = order[start[order] < end[order]]
+    spans = np.stack([paragraph[order], start[order], end[order]])
+    begins = np.flatnonzero((np.diff(spans, axis=1, prepend=-1) != 0).any(axis=0))
+    if not len(begins):
+        return
+    totals = np.logaddexp.reduceat(scores[order], begins)
+    for place in np.argsort(-totals, kind="stable").tolist():
+        yield Mention(*spans[:, begins[place]].tolist()), float(totals[place])
 
 
 def _taken(table: Tensor, index: Tensor) -> Tensor:

@@ -69,12 +69,13 @@ class EncodedDocument:
         first, stop = self.runs_of(mention.paragraph, mention.start, mention.end)[0].tolist()
         return (first, stop) if first >= 0 else None
 
-    def mention_of(self, first: int, stop: int) -> Mention:
-        """The characters from where piece ``first`` begins to where piece ``stop − 1`` ends."""
-        paragraph = int(np.searchsorted(self.offsets, first, side="right")) - 1
-        if not first < stop <= int(self.offsets[paragraph + 1]):
-            raise ValueError(f"pieces {first} to {stop} are not a run of one paragraph")
-        return Mention(paragraph, int(self.begin[first]), int(self.end[stop - 1]))
+    def mentions_of(self, first: npt.ArrayLike, stop: npt.ArrayLike) -> tuple[Integers, Integers, Integers]:
+        """Paragraphs, and the characters from where each piece ``first`` begins to where piece ``stop − 1`` ends."""
+        first, stop = np.asarray(first), np.asarray(stop)
+        paragraph = np.searchsorted(self.offsets, first, side="right").astype(np.int32) - 1
+        if not ((first < stop) & (stop <= self.offsets[paragraph + 1])).all():
+            raise ValueError(f"pieces {first} to {stop} are not runs of one paragraph each")
+        return paragraph, self.begin[first], self.end[stop - 1]
 
     @cached_property
     def _next_real(self) -> Integers:
