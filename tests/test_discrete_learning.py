@@ -25,7 +25,8 @@ from bonafide.learn.methods import METHODS
 from bonafide.learn.monitor import proposals
 from bonafide.learn.recipe import Recipe, named_recipes, read_recipe, recipe_from
 from bonafide.learn.saved import Model, load, save_model
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.report.passages import answer_line, answers_about
 from bonafide.report.runs import selections_over_time
 from bonafide.report.runs_discrete import evaluate_discrete

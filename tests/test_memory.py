@@ -22,8 +22,7 @@ from torch import Tensor
 
 from bonafide.documents import Document
 from bonafide.errors import BonafideError, out_of_memory
-from bonafide.learn import explaining
-from bonafide.learn import trainer as training
+from bonafide.learn import cutting, explaining
 from bonafide.learn.checkpoint import checkpoints, read_tensors
 from bonafide.learn.data import load_training_data
 from bonafide.learn.memory import Room
@@ -288,7 +287,7 @@ def test_when_memory_is_there_again_it_is_used(data: Path, tmp_path: Path, monke
     made = slow(data, "mml", budget=100_000)
     with in_folder(made, tmp_path / "whole") as trainer:
         trainer.run()
-    monkeypatch.setattr(training, "PATIENCE", 1)
+    monkeypatch.setattr(cutting, "_PATIENCE", 1)
     with in_folder(made, tmp_path / "short") as trainer:
         failed, budgets = fail_on_more_than(trainer, examples=3, to_step=2), []
         trainer._watcher = lambda progress: budgets.append(trainer.room.budget)
@@ -317,7 +316,7 @@ def test_with_dropout_the_examples_and_draws_stay_the_same(data: Path, tmp_path:
         with in_folder(made, tmp_path / name) as trainer:
             if name == "short":
                 fail_on_more_than(trainer, examples=3)
-            seen[name] = [trainer._chosen(step) for step in range(trainer.steps)]
+            seen[name] = [trainer._order.of(step) for step in range(trainer.steps)]
             trainer.run()
             assert sum(trainer.monitor._sums["entropy"][1:]) == 0  # taken at the last evaluation
     assert seen["short"] == seen["whole"]

@@ -18,7 +18,8 @@ from bonafide.learn.learnable import learnable
 from bonafide.learn.methods import METHODS
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import load
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.report.runs import selections_over_time
 from bonafide.search.reading import search_reading
 from bonafide.synth.reading import write_reading_benchmark

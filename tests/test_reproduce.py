@@ -23,7 +23,7 @@ from bonafide.examples import write_jsonl
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
-from bonafide.learn.trainer import Progress
+from bonafide.learn.steps import Progress
 from bonafide.report.runs import evaluate_run
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading

@@ -15,7 +15,8 @@ from bonafide.learn import checkpoint
 from bonafide.learn.checkpoint import Trained, checkpoint_writer, checkpoints, load_checkpoint
 from bonafide.learn.saved import load, model_writer
 from bonafide.learn.saving import Saving
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.sealed import read_sealed
 from tiny_runs import recipe, weights, write_data
 

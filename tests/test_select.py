@@ -17,7 +17,8 @@ from bonafide.errors import BonafideError
 from bonafide.examples import Example, write_jsonl
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.select import Pick, Scored, select, vote_weight
 from bonafide.synth.candidates import generate_candidates
 from bonafide.tasks.text.candidates import Candidate, reaching

@@ -20,7 +20,8 @@ from bonafide.learn.methods import METHODS
 from bonafide.learn.mimax import Mimax
 from bonafide.learn.objective import Moment
 from bonafide.learn.recipe import Recipe, recipe_from
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.rendering import Literal
 from bonafide.report.runs import selections_over_time
 from bonafide.search.text import import_candidates

@@ -12,8 +12,9 @@ import pytest
 from bonafide.errors import BonafideError
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.saved import load
+from bonafide.learn.steps import Progress
 from bonafide.learn.track import Board
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.trainer import train
 from tiny_runs import recipe, write_data
 
 

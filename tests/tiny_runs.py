@@ -13,7 +13,8 @@ import torch
 from bonafide.examples import example_to_json, write_jsonl
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.recipe import Recipe, recipe_from
-from bonafide.learn.trainer import Progress, train
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import train
 from bonafide.search.sql import search_sql
 from bonafide.synth.sql import generate
 from bonafide.tasks.sql.tables import table_to_json

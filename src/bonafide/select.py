@@ -41,7 +41,8 @@ from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
 from bonafide.learn.recipe import Recipe, read_recipe
 from bonafide.learn.saved import Model, load
-from bonafide.learn.trainer import Watcher, train
+from bonafide.learn.steps import Watcher
+from bonafide.learn.trainer import train
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.layout import tokenise
 from bonafide.sealed import vouched

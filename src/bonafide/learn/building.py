@@ -1,4 +1,4 @@
-"""What a run is made of: its reconstructor, as the recipe says, and its examples in tokens."""
+"""What a run is made of: its models, as the recipe says, and its examples in tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
-from bonafide.learn.data import word_scores
+from bonafide.learn.data import TrainingData, word_scores
 from bonafide.learn.learnable import Item, Learnable, SolverModule
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.recipe import Recipe
@@ -17,6 +17,17 @@ from bonafide.reconstruct.layout import Layout, tokenise
 from bonafide.reconstruct.model import Reconstructor
 
 _logger = logging.getLogger(__name__)
+
+
+def new_models(
+    recipe: Recipe, task: Learnable, data: TrainingData, explains: bool
+) -> tuple[SolverModule, Reconstructor | None, Any]:
+    """The solver and, where one ``explains``, the reconstructor and its tokenizer."""
+    texts = task.texts(data.items)
+    solver = task.build_solver(recipe, data.store, texts)
+    if not explains:
+        return solver, None, None
+    return solver, *new_reconstructor(recipe, texts, [item.example.question for item in data.items])
 
 
 def new_reconstructor(recipe: Recipe, texts: Sequence[str], questions: Sequence[str]) -> tuple[Reconstructor, Any]:

@@ -48,8 +48,6 @@ class Room:
 
 
 ENDLESS = Room(sys.maxsize)
-PATIENCE = 50
-"""Steps until a smaller budget is doubled; twice as many each time that this was too early."""
 
 
 @dataclass(frozen=True, slots=True)

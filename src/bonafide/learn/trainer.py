@@ -10,13 +10,12 @@ Devices, mixed precision and gradient scaling are accelerate's; several processe
 from __future__ import annotations
 
 import copy
-import logging
 import math
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,10 +27,10 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
-from bonafide.errors import BonafideError, MemoryShortageError
+from bonafide.errors import BonafideError
 from bonafide.examples import write_jsonl
 from bonafide.learn import draws
-from bonafide.learn.building import new_reconstructor, prepared, warn_of_long
+from bonafide.learn.building import new_models, prepared, warn_of_long
 from bonafide.learn.checkpoint import (
     Trained,
     checkpoint_path,
@@ -41,11 +40,11 @@ from bonafide.learn.checkpoint import (
     load_checkpoint,
     take_part,
 )
-from bonafide.learn.cutting import micro_batches, pieces
+from bonafide.learn.cutting import Budget, micro_batches
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
-from bonafide.learn.learnable import Item, Proposing, SolverModule, learnable
-from bonafide.learn.memory import ENDLESS, PATIENCE, Room, fitting, no_way_back
+from bonafide.learn.learnable import Item, Proposing, learnable
+from bonafide.learn.memory import ENDLESS, Room, fitting, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
 from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals
@@ -56,22 +55,9 @@ from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, model_writer
 from bonafide.learn.saving import Saving
 from bonafide.learn.sharding import bring_together, clip_gradients, of_no_weight, shard_encoder
-from bonafide.learn.steps import Done, Launched, arrival, stop_for_nan
+from bonafide.learn.steps import Done, Launched, Order, Progress, Watcher, arrival, stop_for_nan
 from bonafide.learn.together import Together
 from bonafide.learn.track import Board
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a watcher is told after each step."""
-
-    step: int
-    steps: int
-    figures: dict[str, float]
-
-
-Watcher = Callable[[Progress], None]
-_logger = logging.getLogger(__name__)
 
 
 def train(
@@ -125,6 +111,7 @@ class Trainer:
         self.objective: Objective = build_objective(recipe.objective.method, recipe.objective.options)
         self._build_models()
         self._prepare()
+        self._order = Order(recipe.train.seed, len(self.items), recipe.train.batch)
         total = math.ceil(recipe.train.epochs * self.steps_per_epoch)
         self.steps = max(1, total)
         self.monitor = Monitor(self.items, data.items, self.task)
@@ -132,8 +119,7 @@ class Trainer:
         self.proposed: list[tuple[int, str]] = []
         self.step = 0
         self._stopped = False
-        self.room = Room(recipe.train.budget)
-        self._patience, self._shrunk, self._grown = PATIENCE, 0, False  # steps; when memory ran out or more was tried
+        self._budget = Budget(recipe.train.budget)
         self._at: list[int] = []  # the micro-batch that is computed
         self._ahead = Ahead(self.models, recipe.train.seed)
         self._saving = Saving()
@@ -147,17 +133,18 @@ class Trainer:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimiser steps of one pass over the training examples; the last one may be smaller."""
-        return -(-len(self.items) // self.recipe.train.batch)
+        """Optimiser steps of one pass over the training examples."""
+        return self._order.steps_per_epoch
+
+    @property
+    def room(self) -> Room:
+        """What the micro-batches are cut by."""
+        return self._budget.room
 
     def _build_models(self) -> None:
         recipe = self.recipe
-        texts = self.task.texts(self.data.items)
-        self.solver: SolverModule = self.task.build_solver(recipe, self.data.store, texts)
-        self.reconstructor, self.reconstructor_tokenizer = None, None
-        if self.objective.needs_reconstructor:
-            questions = [item.example.question for item in self.data.items]
-            self.reconstructor, self.reconstructor_tokenizer = new_reconstructor(recipe, texts, questions)
+        made = new_models(recipe, self.task, self.data, self.objective.needs_reconstructor)
+        self.solver, self.reconstructor, self.reconstructor_tokenizer = made
         self._seed_dropout(0)  # training draws the same whatever building the models drew
         self.modules: dict[str, nn.Module] = {"solver": self.solver}
         if self.reconstructor is not None:
@@ -237,7 +224,8 @@ class Trainer:
                 allowed = self._filter(moment)
             before, launched = launched, self._step(moment, allowed)
             self.step += 1
-            self._grow()
+            if not self.sharded and self._budget.grow(self.step):
+                self._ahead.forget()
             if before is not None:
                 self._report(before, (before.step + 1 - done_before) / (time.perf_counter() - started))
             evaluates = self._due(self.recipe.train.evaluate_every) or self.step == self.steps
@@ -282,7 +270,7 @@ class Trainer:
         figures = dict(zip(launched.names, launched.losses.tolist(), strict=True))
         for name, loss in figures.items():
             if not math.isfinite(loss):
-                names = [self.items[index].id for index in self._chosen(launched.step)]
+                names = [self.items[index].id for index in self._order.of(launched.step)]
                 stop_for_nan(self.folder, name, launched.step, names, self.together.first)
         figures["candidates"] = float(launched.candidates)
         figures["examples_per_second"] = steps_per_second * self.recipe.train.batch
@@ -309,7 +297,7 @@ class Trainer:
         """Go through the micro-batches of a step."""
         done = Done()
         parts = self._parts(moment.step)
-        examples = len(self._chosen(moment.step))
+        examples = len(self._order.of(moment.step))
         room = self._room_inside
         for place, part in enumerate(self._each(parts)):
             items = [self.items[index] for index in part]
@@ -350,35 +338,13 @@ class Trainer:
         for optimiser in self.optimisers.values():
             optimiser.zero_grad()
         self._ahead.forget()
-        part, before = self._at, self.room.budget
-        tokens = sum(self.items[index].tokens for index in part)
-        what = f"{len(part)} examples of {tokens:,} tokens ({reason})"
         if self.sharded:
             raise BonafideError(
-                f"Memory ran out on {what}. With train.shard, processes compute together, and one cannot do a step "
-                "again alone. Start anew with a smaller train.budget."
+                f"Memory ran out on {len(self._at)} examples ({reason}). With train.shard, processes compute together, "
+                "and one cannot do a step again alone. Start anew with a smaller train.budget."
             )
-        room = self.room.smaller(tokens, lambda room: pieces(self.items, part, room, self.models))
-        if room is None:
-            item = self.items[part[0]]
-            raise MemoryShortageError(
-                f"Memory ran out on one example alone: {item.id}, with {item.size:,} solutions and {tokens:,} tokens "
-                f"({reason}). Use fewer of its solutions (data.max_solutions), a smaller model, or a device with more "
-                "memory. The last checkpoint is unharmed."
-            )
-        self.room = room
-        self._patience, self._shrunk, self._grown = self._patience * (2 if self._grown else 1), self.step, False
-        _logger.warning(
-            f"Memory ran out in step {self.step + 1} on {what}. The step is done again, and the run goes on, with "
-            f"micro-batches of at most {room.budget:,} tokens instead of {before:,}."
-        )
-        self._log({"step": self.step + 1, "out_of_memory": reason, "budget": room.budget})
-
-    def _grow(self) -> None:
-        """Try larger micro-batches again: what was short of memory may have been so because of others."""
-        if self.room.reduced and self.step - self._shrunk >= self._patience and not self.sharded:
-            self.room, self._shrunk, self._grown = self.room.larger(self.recipe.train.budget), self.step, True
-            self._ahead.forget()
+        self._budget.shrink(self.step, self.items, self._at, self.models, reason)
+        self._log({"step": self.step + 1, "out_of_memory": reason, "budget": self.room.budget})
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:
         for name, loss in (("loss", outcome.solver_loss), ("reconstructor_loss", outcome.reconstructor_loss)):
@@ -406,16 +372,7 @@ class Trainer:
 
     def _parts(self, step: int) -> list[list[int]]:
         """The micro-batches of a step that are this process's."""
-        return micro_batches(self.items, [each for each in self._chosen(step) if self.together.owns(each)], self.room)
-
-    def _chosen(self, step: int) -> list[int]:
-        place = (step % self.steps_per_epoch) * self.recipe.train.batch
-        return self._order(step // self.steps_per_epoch)[place : place + self.recipe.train.batch]
-
-    def _order(self, epoch: int) -> list[int]:
-        if getattr(self, "_ordered", None) != epoch:
-            self._ordered, self._permutation = epoch, draws.permutation(self.recipe.train.seed, epoch, len(self.items))
-        return self._permutation
+        return micro_batches(self.items, [each for each in self._order.of(step) if self.together.owns(each)], self.room)
 
     def _filter(self, moment: Moment) -> list[bool]:
         """HardEM-thres's filter of this epoch, from the solver's best score of every training example."""
@@ -510,8 +467,7 @@ class Trainer:
 
     def _take_room(self, budget: int) -> None:
         """The least that any process has, as when the run goes on from a checkpoint."""
-        if budget < self.room.budget:
-            self.room = Room(budget, reduced=True)
+        if self._budget.limit(budget):
             self._ahead.forget()
 
     def _restore(self) -> None:

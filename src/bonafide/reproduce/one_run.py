@@ -24,7 +24,8 @@ from bonafide.learn.data import load_training_data
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model
-from bonafide.learn.trainer import Progress, Trainer
+from bonafide.learn.steps import Progress
+from bonafide.learn.trainer import Trainer
 from bonafide.report.runs import load_for_evaluation
 from bonafide.reproduce.judged import Dev, judged
 from bonafide.reproduce.results import Result
