@@ -96,7 +96,7 @@ def test_a_table_whose_runs_are_killed_is_completed_by_the_same_command(
     with ThreadPoolExecutor() as pool:
         ends = [("wikisql-hard-mimax-*-0", signal.SIGKILL), ("wikisql-hard-hard-em-*-0", signal.SIGTERM)]
         sent = [pool.submit(interrupt_once_it_has_a_checkpoint, out, *each) for each in ends]
-        filled = fill(wanted, asked, together=2, report=said.append)
+        filled = fill([wanted], asked, together=2, report=said.append)[wanted.name]
     assert [each.result() for each in sent] == [None, None]
     assert [name.rpartition("-")[2] for name in filled.done] == ["1", "1"]
     assert ["mimax" in name for name in filled.failed] == [True]
@@ -238,7 +238,7 @@ def test_a_bart_as_parser_is_judged_on_the_same_candidates_and_refused_where_the
     common = (*whole.common, "solver.encoder=scratch", "data.largest=1.0", "language.max_conditions=2", *TINY)
     wanted, asked = dataclasses.replace(whole, common=common), Asked(tmp_path / "out", data, 1, PARSERS)
     said: list[str] = []
-    filled = fill(wanted, asked, report=said.append)
+    filled = fill([wanted], asked, report=said.append)[wanted.name]
     assert [name.startswith("wikisql-hard-hard-em-") for name in filled.done] == [True]
     assert list(filled.failed) == ["BART as parser, HardEM"]
     assert said[0] == (
@@ -247,7 +247,7 @@ def test_a_bart_as_parser_is_judged_on_the_same_candidates_and_refused_where_the
     )
     questions = [json.loads(line)["question"] for line in (data / "train" / "examples.jsonl").read_text().splitlines()]
     asked = dataclasses.replace(asked, bart=str(write_bart(tmp_path / "tiny-bart", questions)))
-    assert not fill(wanted, asked).failed
+    assert not fill([wanted], asked)[wanted.name].failed
     assert not missing(wanted, asked)
     slots, parser = (results_of(wanted, asked)[name][0] for name in PARSERS)
     assert slots.content["settings"]["solver"]["kind"] == "slots"
@@ -340,7 +340,7 @@ def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) ->
 
 def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:
     data = write_data(tmp_path / "data")
-    filled = fill(table("sql-synthetic"), Asked(tmp_path / "out", data, 1, ROWS, TINY), minutes=0.0)
+    filled = fill([table("sql-synthetic")], Asked(tmp_path / "out", data, 1, ROWS, TINY), minutes=0.0)["sql-synthetic"]
     assert (len(filled.left), filled.done, filled.failed) == (2, [], {})
     stores = sorted(each.name for each in (tmp_path / "out" / "work" / "solutions").iterdir())
     assert [each.rpartition("-")[0] for each in stores] == ["sql-dev", "sql-train"]  # once, for both rows
@@ -349,7 +349,7 @@ def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:
 def test_runs_that_time_runs_out_on_are_stopped_and_left_to_do(tmp_path: Path) -> None:
     asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS, TINY)
     (job, other), began = planned(table("sql-synthetic"), asked, 2), time.monotonic()
-    filled = fill(table("sql-synthetic"), asked, together=2, minutes=2 / 60)
+    filled = fill([table("sql-synthetic")], asked, together=2, minutes=2 / 60)["sql-synthetic"]
     assert sorted(filled.left) == sorted([job.name, other.name])
     assert (filled.done, filled.failed, list(tmp_path.glob("out/rows/*"))) == ([], {}, [])
     assert time.monotonic() - began < 30, "they were stopped, not waited for"
@@ -368,7 +368,7 @@ def test_a_run_whose_command_is_gone_stops() -> None:
 
 def test_rows_that_need_a_bart_are_refused_without_one_and_before_anything_is_searched(tmp_path: Path) -> None:
     wanted, asked = table("sql-selection"), Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ("bart-parser",))
-    assert list(fill(wanted, asked).failed) == ["BART as parser, HardEM"]
+    assert list(fill([wanted], asked)[wanted.name].failed) == ["BART as parser, HardEM"]
     assert not (tmp_path / "out").exists()
     (why,) = refusals(wanted, dataclasses.replace(asked, bart=str(tmp_path / "nothing"))).values()
     assert why.startswith("--bart: There is no folder")
@@ -412,3 +412,35 @@ def test_what_is_overridden_for_some_rows_need_not_fit_the_others(tmp_path: Path
         missing(table("reading"), Asked(tmp_path, rows=("first-only",), overrides=words))
     with pytest.raises(BonafideError, match="with --rows"):
         missing(table("reading"), Asked(tmp_path, overrides=words))
+
+
+def test_tables_are_filled_together_and_what_they_share_is_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with the rows that it has, on its own data, the first seeds of all before the second of any."""
+    write_data(tmp_path / "data" / "wikisql")
+    write_discrete_benchmark(tmp_path / "data" / "demo-discrete" / "train", seed=1, passages=2, questions=4)
+    write_discrete_benchmark(tmp_path / "data" / "demo-discrete" / "dev", seed=1, passages=1, questions=4, split="dev")
+    wanted = [table(name) for name in ("sql-hard", "sql-plus", "discrete-synthetic")]
+    started: list[runs.Job] = []
+
+    def run(jobs: list[runs.Job], *_: object) -> runs.Filled:
+        started.extend(jobs)
+        names = [job.name for job in jobs]
+        return runs.Filled(names[:1], {names[1]: "why"}, names[2:])
+
+    monkeypatch.setattr(runs, "_run", run)
+    asked = Asked(tmp_path / "out", tmp_path / "data", 2, ("mimax-60", "words", "mml"))
+    filled = fill(wanted, asked)
+    assert [(job.seed, job.content["recipe_name"]) for job in started] == [
+        (seed, name)
+        for seed in (0, 1)
+        for name in ("wikisql-hard-mimax", "wikisql-hard-mml", "wikisql-hard-hard-em", "drop-mml")
+    ]
+    roots = {job.content["recipe_name"]: Path(job.content["recipe"]["data"]["root"]).name for job in started}
+    assert (roots["wikisql-hard-mml"], roots["drop-mml"]) == ("wikisql", "demo-discrete")
+    assert filled["sql-hard"].done == filled["sql-plus"].done == [started[0].name]
+    assert [list(each.failed) for each in filled.values()] == [[started[1].name], [], []]
+    assert [len(each.left) for each in filled.values()] == [2, 3, 2]
+    with pytest.raises(BonafideError, match="has no row 'mimaxx'"):
+        fill(wanted, dataclasses.replace(asked, rows=("mimax-60", "mimaxx")))

@@ -60,7 +60,7 @@ def rows_of(figures: dict[str, list[float]], count: int = 200) -> dict[str, list
 
 
 SMALL = Table(
-    "small", "A small table", "none", "none", ("solution", "answer"), (),
+    "small", "A small table", "none", "none", "small", ("solution", "answer"), (),
     (
         Row("low", "Low", "wikisql-hard-mml", 2, role="baseline"),
         Row("high", "High", "wikisql-hard-hard-em", 2, role="baseline"),
@@ -222,11 +222,11 @@ def test_results_of_another_machine_are_used_and_those_of_other_settings_or_data
 def test_a_full_table_needs_no_data_and_a_lacking_one_says_so(tmp_path: Path) -> None:
     wanted, asked = table("sql-hard"), Asked(tmp_path, rows=("mimax",), seeds=1)
     with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
-        fill(wanted, asked)
+        fill([wanted], asked)
     row = wanted.row("mimax")
     settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
     made(asked.folder / result_name(row.recipe, settings, 0), 0, [True, False], [True, True], settings=settings).write()
-    assert not fill(wanted, asked).left
+    assert not fill([wanted], asked)[wanted.name].left
     write_table(wanted, asked)
     assert (
         "| MIMAX (the paper's) | 1 | 50.0 % (paper 45.8) | 100.0 % (paper 69.1) |"
@@ -255,7 +255,7 @@ def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match="has no row 'mimaxx'"):
         missing(table("sql-hard"), Asked(tmp_path, rows=("mimaxx",)))
     with pytest.raises(BonafideError, match="must hold train/ and dev/"):
-        fill(table("sql-hard"), Asked(tmp_path, tmp_path))
+        fill([table("sql-hard")], Asked(tmp_path, tmp_path))
 
 
 def test_curves_stand_where_their_figures_say() -> None:

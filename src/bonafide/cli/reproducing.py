@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 
 def reproduce_command(
-    table: Annotated[str | None, typer.Argument(help="A table, as --list names it.")] = None,
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables, as --list names them.")] = None,
     show: Annotated[bool, typer.Option("--list", help="Show every table: its rows, its data, its results.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with train/ and dev/, as import writes them; not for a full table.")
+        Path | None,
+        typer.Option(
+            help="Folder with train/ and dev/, as import writes them, or with such folders, as --list names them; not "
+            "for a full table."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results and tables.")] = Path("results"),
     seeds: Annotated[
@@ -38,7 +43,7 @@ def reproduce_command(
         str | None, typer.Option(help="The BART of the rows that need one: a folder or a hub name.")
     ] = None,
 ) -> None:
-    """Re-make a table: train and judge what is missing, test the differences, write the table and its plots."""
+    """Re-make tables: train and judge what is missing, test the differences, write the tables and their plots."""
     from bonafide.reproduce.runs import Asked, fill
     from bonafide.reproduce.shown import BARS, OVERVIEW, listed, write_table
     from bonafide.reproduce.tables import table as table_named
@@ -50,28 +55,31 @@ def reproduce_command(
         for each in listed(asked):
             console.print(each.terminal())
         return
-    if table is None:
+    if not tables:
         raise BonafideError("Name a table; bonafide reproduce --list shows them.")
-    wanted = table_named(table)
+    wanted = [table_named(name) for name in dict.fromkeys(tables)]
     try:
         filled = fill(wanted, asked, jobs, minutes, lambda text: tell(notes, escape(text)))
     except KeyboardInterrupt:
         tell(notes, "Stopped. What was finished is kept: the same command goes on.")
         raise typer.Exit(130) from None
-    made = write_table(wanted, asked, filled)
-    for each in made:
-        if each.title in (OVERVIEW, BARS):
-            console.print(each.terminal())
-    tell(notes, f"The whole table is in {escape(str(out / table))}.md and .html.")
-    _say_what_is_left(filled, notes)
+    for table in wanted:
+        if len(wanted) > 1:
+            console.print(f"\n[bold]{escape(table.title)}[/bold]")
+        for each in write_table(table, asked, filled[table.name]):
+            if each.title in (OVERVIEW, BARS):
+                console.print(each.terminal())
+        tell(notes, f"The whole table is in {escape(str(out / table.name))}.md and .html.")
+    _say_what_is_left(filled.values(), notes)
 
 
-def _say_what_is_left(filled: Filled, notes: Console) -> None:
-    for name, said in filled.failed.items():
+def _say_what_is_left(filled: Collection[Filled], notes: Console) -> None:
+    failed = {name: said for each in filled for name, said in each.failed.items()}
+    for name, said in failed.items():
         tell(notes, f"[bold red]Failed:[/bold red] {escape(name)}\n{escape(said)}")
-    if filled.left:
-        tell(notes, f"{len(filled.left)} runs are still to do: the same command goes on with them.")
-    if filled.failed:
+    if left := {name for each in filled for name in each.left}:
+        tell(notes, f"{len(left)} runs are still to do: the same command goes on with them.")
+    if failed:
         raise typer.Exit(1)
 
 

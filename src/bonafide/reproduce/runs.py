@@ -1,4 +1,4 @@
-"""Fill a table: what is missing is trained and judged, several runs side by side, until all is there or time is up.
+"""Fill tables: what is missing is trained and judged, several runs side by side, until all is there or time is up.
 
 results/
   rows/                  one small file a run; those of other machines can be copied here
@@ -51,6 +51,11 @@ class Asked:
     overrides: tuple[str, ...] = ()
     bart: str | None = None
 
+    def data_of(self, table: Table) -> Path | None:
+        """The folder with train/ and dev/ of a table: ``data`` itself, or the table's own in it."""
+        own = None if self.data is None else self.data / table.folder
+        return own if own is not None and own.is_dir() else self.data
+
     @property
     def folder(self) -> Path:
         """Where results are."""
@@ -84,6 +89,12 @@ class Filled:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+
+    def only(self, names: set[str], refused: dict[str, str]) -> Filled:
+        """Of these runs, and with those that were refused."""
+        failed = {name: said for name, said in self.failed.items() if name in names}
+        done, left = ([each for each in listed if each in names] for listed in (self.done, self.left))
+        return Filled(done, failed | refused, left)
 
 
 def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
@@ -128,21 +139,33 @@ def missing(table: Table, asked: Asked) -> list[tuple[Row, int]]:
 
 
 def fill(
-    table: Table,
+    wanted: Sequence[Table],
     asked: Asked,
     together: int = 1,
     minutes: float | None = None,
     report: Report = lambda text: None,
-) -> Filled:
-    """Run what is missing, ``together`` runs at a time, for at most so many minutes."""
+) -> dict[str, Filled]:
+    """Run what is missing in these tables, ``together`` runs at a time, for at most so many minutes.
+
+    What came of it, by the table's name. A run that several tables have is run once.
+    """
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    refused = refusals(table, asked)
-    for label, reason in refused.items():
+    parts = [(table, part) for table in wanted if (part := _part_of(asked, table, wanted)) is not None]
+    refused = {table.name: refusals(table, part) for table, part in parts}
+    for label, reason in {label: reason for each in refused.values() for label, reason in each.items()}.items():
         report(f"{label}: not run. {reason}")
-    jobs = planned(table, asked, together, report)
-    filled = _run(jobs, asked.work / "logs", together, until, report)
-    filled.failed.update(refused)
-    return filled
+    jobs = {table.name: planned(table, part, together, report) for table, part in parts}
+    every = {job.name: job for listed in jobs.values() for job in listed}
+    filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
+    runs = {table.name: {job.name for job in jobs.get(table.name, ())} for table in wanted}
+    return {name: filled.only(named, refused.get(name, {})) for name, named in runs.items()}
+
+
+def _part_of(asked: Asked, table: Table, wanted: Sequence[Table]) -> Asked | None:
+    """What of it is this table's: rows that it has not are those of another; None where all of them are."""
+    own, others = ({row.name for each in listed for row in each.rows} for listed in ([table], wanted))
+    rows = tuple(name for name in asked.rows if name in own or name not in others)  # the latter is an error
+    return None if asked.rows and not rows else replace(asked, rows=rows)
 
 
 def refusals(table: Table, asked: Asked) -> dict[str, str]:
@@ -167,9 +190,10 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     wanted = [(row, seed) for row, seed in missing(table, asked) if row.label not in refused]
     if not wanted:
         return []
-    if asked.data is None:
+    data = asked.data_of(table)
+    if data is None:
         raise BonafideError(f"{len(wanted)} runs of {table.name} are missing: say where its data is with --data DIR.")
-    stores = _Stores(asked.data, asked.work / "solutions", report)
+    stores = _Stores(data, asked.work / "solutions", report)
     return [_job(table, row, seed, asked, stores, together) for row, seed in wanted]
 
 

@@ -41,7 +41,8 @@ def listed(asked: Asked) -> list[Tabled]:
     for table in tables().values():
         there = results_of(table, asked)
         rows = [[row.name, row.label, _recipe(row), f"{len(there[row.name])} of {row.seeds}"] for row in table.rows]
-        note = f"Paper: {table.paper}. Data: {table.data}. All rows: {' '.join(table.common)}."
+        note = f"Paper: {table.paper}. Data: {table.data} (DIR, or DIR/{table.folder})."
+        note += f" All rows: {' '.join(table.common)}."
         if table.checks:
             note += f" Bars: {'; '.join(verdict(table, there, check).bar for check in table.checks)}."
         head = ["row", "method", "recipe", "results"]

@@ -81,6 +81,7 @@ class Table:
     title: str
     paper: str
     data: str
+    folder: str  # of its data, where that of several tables stands in one place
     measures: tuple[str, ...]
     common: tuple[str, ...]
     rows: tuple[Row, ...]
