@@ -30,8 +30,9 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# By two processes, each with whole files: most tests keep one core busy.
 test: lint
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile
 
 test-long: install
 	$(BIN)/pytest -m long

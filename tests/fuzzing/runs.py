@@ -182,13 +182,16 @@ def judgements(folder: Path) -> Target:
     """What was said of a sheet."""
     from bonafide.report.sheets import LOG, read_judgements
 
-    LOG.disabled = True
     path = folder / "judge.judged.jsonl"
     (folder / "judge.jsonl").write_bytes(lines(_PAIRS))
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        read_judgements(path).solutions()
+        LOG.disabled = True  # a line that is cut short is told of, each time
+        try:
+            read_judgements(path).solutions()
+        finally:
+            LOG.disabled = False
 
     return Target(read, [lines(_SAID), lines(_SAID[:1]), lines(_SAID)[:-20]], path.name)
 
