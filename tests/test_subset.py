@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -85,10 +86,12 @@ def test_the_commands_make_a_part_and_train_on_it(data: Path, tmp_path: Path) ->
     before = contents(tmp_path)
     assert "is already there" in str(CliRunner().invoke(app, command).exception)
     assert contents(tmp_path) == before
-    values = settings(data, "hard-em", train={"epochs": 1.0})
+    values = settings(data, "hard-em", train={"epochs": 1.0}, data={"largest": 0.18})
     recipe_file = str(write_recipe(tmp_path / "a.toml", values))
-    settings_of = ["--set", f"data.solutions={tmp_path / 'hard'}", "--out", str(tmp_path / "run")]
-    trained = CliRunner().invoke(app, ["train", recipe_file, *settings_of])
+    said = re.findall(r"--set (\S+)", made.stderr)  # as the command says
+    assert [each.partition("=")[0] for each in said] == ["data.solutions", "data.largest"]
+    told = [part for each in said for part in ("--set", each)]
+    trained = CliRunner().invoke(app, ["train", recipe_file, *told, "--out", str(tmp_path / "run")])
     assert trained.exit_code == 0, trained.output
     assert "Trained on 9 examples" in trained.stderr
 

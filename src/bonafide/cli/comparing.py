@@ -110,4 +110,5 @@ def subset_command(
     counts, whole = manifest["counts"], manifest["options"]["subset"]["examples"]
     notes, where = Console(stderr=True), escape(shlex.quote(str(out)))
     tell(notes, f"{counts['examples']:,} of {whole:,} examples, {counts['solutions']:,} solutions.")
-    tell(notes, f"[dim]Train on them with: bonafide train RECIPE --set data.solutions={where} …[/dim]")
+    settings = f"--set data.solutions={where} --set data.largest=1.0"  # else a recipe takes a share of the share
+    tell(notes, f"[dim]Train on them with: bonafide train RECIPE {settings} …[/dim]")
