@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from typer.testing import CliRunner
 
+from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
 from bonafide.reproduce.compared import difference, genuine, settled, verdict
@@ -28,8 +30,8 @@ from bonafide.reproduce.results import (
     unpacked,
     unpacked_bytes,
 )
-from bonafide.reproduce.runs import Asked, fill, missing, results_of
-from bonafide.reproduce.shown import listed, tabled, write_table
+from bonafide.reproduce.runs import Asked, Filled, fill, missing, results_of
+from bonafide.reproduce.shown import listed, tabled
 from bonafide.reproduce.tables import Check, Row, Table, table, tables
 
 
@@ -219,15 +221,21 @@ def test_results_of_another_machine_are_used_and_those_of_other_settings_or_data
         results_of(wanted, asked)
 
 
-def test_a_full_table_needs_no_data_and_a_lacking_one_says_so(tmp_path: Path) -> None:
+def test_results_that_are_there_need_no_data_and_what_is_missing_is_told(tmp_path: Path) -> None:
     wanted, asked = table("sql-hard"), Asked(tmp_path, rows=("mimax",), seeds=1)
     with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
         fill([wanted], asked)
     row = wanted.row("mimax")
     settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
     made(asked.folder / result_name(row.recipe, settings, 0), 0, [True, False], [True, True], settings=settings).write()
-    assert not fill([wanted], asked)[wanted.name].left
-    write_table(wanted, asked)
+    said: list[str] = []
+    assert fill([wanted], asked, report=said.append) == {"sql-hard": Filled()}
+    assert not said
+    more = dataclasses.replace(asked, rows=("mimax", "gold"), seeds=2)
+    assert fill([wanted], more, report=said.append) == {"sql-hard": Filled()}
+    assert said == ["3 runs of sql-hard are missing; with --data DIR they are run."]
+    shown = CliRunner().invoke(app, ["reproduce", "sql-hard", "--out", str(tmp_path)])
+    assert (shown.exit_code, "with --data DIR they are run" in shown.stderr) == (0, True)
     assert (
         "| MIMAX (the paper's) | 1 | 50.0 % (paper 45.8) | 100.0 % (paper 69.1) |"
         in (tmp_path / "sql-hard.md").read_text()

@@ -147,10 +147,15 @@ def fill(
 ) -> dict[str, Filled]:
     """Run what is missing in these tables, ``together`` runs at a time, for at most so many minutes.
 
-    What came of it, by the table's name. A run that several tables have is run once.
+    What came of it, by the table's name. A run that several tables have is run once. Without data nothing is run, and
+    there must be some results of each table.
     """
     until = None if minutes is None else time.monotonic() + 60 * minutes
     parts = [(table, part) for table in wanted if (part := _part_of(asked, table, wanted)) is not None]
+    if asked.data is None:
+        for table, part in parts:
+            _tell_what_is_missing(table, part, report)
+        return {table.name: Filled() for table in wanted}
     refused = {table.name: refusals(table, part) for table, part in parts}
     for label, reason in {label: reason for each in refused.values() for label, reason in each.items()}.items():
         report(f"{label}: not run. {reason}")
@@ -159,6 +164,14 @@ def fill(
     filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
     runs = {table.name: {job.name for job in jobs.get(table.name, ())} for table in wanted}
     return {name: filled.only(named, refused.get(name, {})) for name, named in runs.items()}
+
+
+def _tell_what_is_missing(table: Table, asked: Asked, report: Report) -> None:
+    lacking = len(missing(table, asked))
+    if lacking and not any(results_of(table, asked).values()):
+        raise BonafideError(f"{lacking} runs of {table.name} are missing: say where its data is with --data DIR.")
+    if lacking:
+        report(f"{lacking} runs of {table.name} are missing; with --data DIR they are run.")
 
 
 def _part_of(asked: Asked, table: Table, wanted: Sequence[Table]) -> Asked | None:
@@ -191,8 +204,7 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     if not wanted:
         return []
     data = asked.data_of(table)
-    if data is None:
-        raise BonafideError(f"{len(wanted)} runs of {table.name} are missing: say where its data is with --data DIR.")
+    assert data is not None, "runs are planned where there is data"
     stores = _Stores(data, asked.work / "solutions", report)
     return [_job(table, row, seed, asked, stores, together) for row, seed in wanted]
 
