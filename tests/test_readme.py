@@ -190,7 +190,7 @@ def test_the_make_commands_do_what_is_tested_elsewhere():
     root = Path(__file__).parent.parent
     demo, test = (run(f"make -n {target}", root) for _, target in targets)
     assert ".venv/bin/bonafide demo sql --out demo" in demo.splitlines()
-    assert '.venv/bin/pytest -m "not long"' in test.splitlines()
+    assert '.venv/bin/pytest -m "not long" -n 2 --dist loadfile' in test.splitlines()
 
 
 @pytest.mark.long
