@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from bonafide.examples import open_examples
 from bonafide.report.demo import run_demo
 from bonafide.report.demo_discrete import DiscreteDemo
 from bonafide.report.demo_reading import ReadingDemo
 from bonafide.report.demo_sql import SqlDemo
+from bonafide.synth.reading import PLAIN
 
 
 def test_mimax_trains_on_the_genuine_query_where_hard_em_does_not(tmp_path: Path) -> None:
@@ -35,6 +38,12 @@ def test_mimax_trains_on_the_genuine_mention_where_the_others_do_not(tmp_path: P
     trained = {name: row["trained on gold at the end"] for name, row in figures.items()}
     assert trained["MIMAX"] > trained["HardEM"] + 0.1, figures
     assert trained["MIMAX"] > trained["First-only"], figures
+    plain = open_examples(tmp_path / "demo" / "data" / PLAIN / "examples.jsonl")
+    answers = {each.id: each.answers for each in plain}
+    for name, row in figures.items():
+        lines = (tmp_path / "demo" / "runs" / name / f"predictions-{PLAIN}.jsonl").read_text().splitlines()
+        found = {line["example"]: line["answer"] for line in map(json.loads, lines)}
+        assert row["right answer, no decoys"] == sum(found[key] in answers[key] for key in answers) / len(answers)
 
 
 @pytest.mark.long

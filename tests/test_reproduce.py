@@ -38,7 +38,7 @@ from bonafide.reproduce.runs import Asked, fill, missing, planned, refusals, res
 from bonafide.reproduce.shown import write_table
 from bonafide.reproduce.tables import table
 from bonafide.synth.discrete import write_discrete_benchmark
-from bonafide.synth.reading import write_reading_benchmark
+from bonafide.synth.reading import PLAIN, write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
 from bonafide.tasks.sql.solver import SqlSolver
 from by_path import module_at
@@ -226,6 +226,29 @@ def test_mentions_are_judged_as_their_own_evaluation_judges_them_and_learned_fro
     assert result.content["trained_on"]["used"] == 16
     assert result.content["settings"]["data"]["largest"] == 0.5
     assert any(each.name.endswith("-0.5") for each in (tmp_path / "out" / "work" / "solutions").iterdir())
+
+
+def test_plain_questions_beside_the_data_are_judged_by_their_answers(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_reading_benchmark(data / "train", 1, 8, 4)
+    write_reading_benchmark(data / "dev", 1, 3, 4, split="dev")
+    before, run = trained("reading", data, tmp_path / "out")
+    assert before.figure("answer-plain") is None
+    plain = write_reading_benchmark(data / PLAIN, 1, 3, 4, decoys=0, split="dev")
+    found = evaluate_reading(load(run), run, plain.examples, out=tmp_path / "plain.jsonl").answers
+    asked = lines_of(plain.examples)
+    right = [place % 3 == 0 for place in range(len(asked))]
+    for each, flag in zip(asked, right, strict=True):
+        said = found[each["id"]]
+        assert said is not None
+        each["answers"] = [said.answer if flag else "something else"]
+    write_jsonl(plain.examples, asked)
+    before.path.unlink()
+    result, _ = trained("reading", data, tmp_path / "out")  # the model is there, and is judged again
+    measured = result.measured("answer-plain")
+    assert measured is not None
+    assert measured[0].astype(bool).tolist() == right
+    assert result.figure("answer") == before.figure("answer")
 
 
 PARSERS = ("hard-em", "bart-parser")

@@ -15,7 +15,7 @@ from bonafide.report.runs import load_for_evaluation, selections_over_time
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.search.reading import search_reading
 from bonafide.synth.domains import Split
-from bonafide.synth.reading import ReadingBenchmark, write_reading_benchmark
+from bonafide.synth.reading import PLAIN, ReadingBenchmark, write_reading_benchmark
 from bonafide.tasks.reading.span import Mention, parse_gold
 
 _DATA = 'task = "reading"\ndev_examples = 24'
@@ -46,11 +46,13 @@ class ReadingDemo:
         }
 
     def write(self, root: Path, seed: int) -> tuple[ReadingBenchmark, ReadingBenchmark]:
-        """Documents of a few topics with questions."""
+        """Documents of a few topics with questions; ``plain`` is like dev, but each answer stands in one place."""
 
-        def split(name: Split, documents: int) -> ReadingBenchmark:
-            return write_reading_benchmark(root / name, seed, documents, self.questions, self.decoys, name, self.topics)
+        def split(name: Split, documents: int, plain: bool = False) -> ReadingBenchmark:
+            folder, decoys = (root / PLAIN, 0) if plain else (root / name, self.decoys)
+            return write_reading_benchmark(folder, seed, documents, self.questions, decoys, name, self.topics)
 
+        split("dev", self.dev_documents, plain=True)
         return split("train", self.documents), split("dev", self.dev_documents)
 
     def search(self, examples: Path, store: Path, progress: Callable[[float], None]) -> None:
@@ -59,10 +61,13 @@ class ReadingDemo:
         progress(1.0)
 
     def learned(self, name: str, run: Path, train: Files, dev: Files) -> Learned:
-        """Answers, paragraphs and mentions on dev; what was chosen from the sets."""
-        done = evaluate_reading(load_for_evaluation(run), run, dev.examples, gold=dev.gold)
+        """Answers, paragraphs and mentions on dev, answers where there are no decoys; what was chosen from the sets."""
+        model, beside = load_for_evaluation(run), dev.examples.parent.with_name(PLAIN) / dev.examples.name
+        done = evaluate_reading(model, run, dev.examples, gold=dev.gold)
+        plain = evaluate_reading(model, run, beside, out=run / f"predictions-{PLAIN}.jsonl")
         figures = {
             "right answer": done.figures["execution"]["share"],
+            "right answer, no decoys": plain.figures["execution"]["share"],
             "right paragraph": done.figures["paragraph"]["share"],
             "right solution": done.figures["mention"]["share"],
             "gold chosen from the set": done.figures["selection"]["solver"]["accuracy"]["share"],
@@ -92,5 +97,5 @@ class ReadingDemo:
             f"{self.documents * self.questions:,} training questions on {self.documents} synthetic documents (seed "
             f"{seed}), each answer standing in {self.decoys + 1} places; figures on "
             f"{self.dev_documents * self.questions:,} questions about documents, names and some phrasings that were "
-            "held out."
+            "held out. Without decoys each answer stands in one place, so nothing but the question leads to it."
         )

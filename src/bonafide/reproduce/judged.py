@@ -22,7 +22,8 @@ from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.report.predicted import Asked, asked_beside
 from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
-from bonafide.reproduce.results import buckets, hash_of, packed, packed_bytes
+from bonafide.reproduce.results import Flags, buckets, hash_of, packed, packed_bytes
+from bonafide.synth.reading import PLAIN
 from bonafide.tasks.reading.metrics import right_mention
 from bonafide.tasks.sql.solver import SqlSolver
 
@@ -47,6 +48,7 @@ class Dev:
     questions: list[Question]
     left_out: int
     headers: list[AskedByHeader]
+    plain: Split | None
 
     @classmethod
     def open(cls, recipe: Recipe, store: Path) -> Dev:
@@ -61,7 +63,9 @@ class Dev:
         if searched.ids != [each.id for each in examples]:
             raise BonafideError(f"The solution store {store} is not of the dev examples in {folder}. Delete it.")
         headers = _headers(Path(recipe.data.root)) if task.name == "sql" else []
-        return cls(split, examples, gold, buckets(searched.sizes.tolist()), questions, left_out, headers)
+        beside = Path(recipe.data.root, PLAIN)
+        plain = task.open_split(beside) if beside.is_dir() else None
+        return cls(split, examples, gold, buckets(searched.sizes.tolist()), questions, left_out, headers, plain)
 
     def select(self, model: Model) -> SelectionTask | None:
         """The selection task; None without gold."""
@@ -115,13 +119,16 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     if chosen is not None:
         figures["selection"] = chosen.to_json()
         flags |= _selected(chosen, dev.examples)
-    headers: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
     if dev.headers and isinstance(model.solver, SqlSolver):
         right = right_by_headers(model.solver, dev.headers)
         ids = hash_of(f"{each.table.id} {each.question}" for each in dev.headers)
-        headers = {"headers": {"examples": len(right), "ids": ids, "solution": packed(right)}}
+        beside["headers"] = {"examples": len(right), "ids": ids, "solution": packed(right)}
+    if dev.plain is not None:
+        right, ids = _right_answers(model, dev.plain), hash_of(each.id for each in dev.plain.file)
+        beside["plain"] = {"examples": len(right), "ids": ids, "answer": packed(right)}
     return {
-        **headers,
+        **beside,
         "examples": len(dev.examples),
         "ids": hash_of(each.id for each in dev.examples),
         "figures": figures,
@@ -129,6 +136,18 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         "values": {"f1": packed_bytes(greedy.scores["f1"].astype(np.float16))} if "f1" in greedy.scores else {},
         "sizes": packed_bytes(dev.sizes),
     }
+
+
+def _right_answers(model: Model, split: Split) -> Flags:
+    """(examples,): whether the likeliest solution gives the answer."""
+    examples = list(split.file)
+    right = np.zeros(len(examples), dtype=bool)
+    for start in range(0, len(examples), _BATCH):
+        part = examples[start : start + _BATCH]
+        found = model.predict_all([(split.context_of(each), each.question) for each in part])
+        for place, (example, predictions) in enumerate(zip(part, found, strict=True), start):
+            right[place] = bool(predictions) and model.task.scores(predictions[0], example)["execution"] == 1
+    return right
 
 
 class _Judged:

@@ -31,6 +31,8 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 EDGES = (0, 1, 2, 10, 100, 1000)
 """Where the buckets of solution set sizes begin."""
+BESIDE = {"headers": "official dev", "plain": "plain"}
+"""Questions beside the dev split that a run is judged on too, where there are any."""
 _LOCAL = {"data": ("root", "solutions", "workers"), "train": ("seed", "checkpoint_every", "log_every")}
 
 
@@ -101,11 +103,11 @@ class Result:
         if measure == "f1":
             packed = self.content["values"].get("f1")
             return None if packed is None else (unpacked_bytes(packed).view(np.float16).astype(np.float64), every)
-        if measure == "solution-headers":
-            found = self.content.get("headers")
+        if parts and parts[0] in BESIDE:
+            found = self.content.get(parts[0])
             if found is None:
                 return None
-            return unpacked(found["solution"], found["examples"]).astype(np.float64), np.ones(found["examples"], bool)
+            return unpacked(found[kind], found["examples"]).astype(np.float64), np.ones(found["examples"], bool)
         if kind == "selection":
             flags, of = self.flags("reconstructor_selects" if parts else "solver_selects"), self.flags("asked")
         else:

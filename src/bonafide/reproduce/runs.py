@@ -29,7 +29,7 @@ from bonafide.learn.recipe import Recipe
 from bonafide.pretrained import resolve_checkpoint
 from bonafide.report.subset import content_of, write_part, write_subset
 from bonafide.reproduce.one_run import SHORT, STOPPED
-from bonafide.reproduce.results import Result, comparable, read_result, result_name
+from bonafide.reproduce.results import BESIDE, Result, comparable, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
 
 HUB_BART = "facebook/bart-base"
@@ -115,12 +115,12 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
     everything = [each for listed in found.values() for each in listed]
-    by_headers = {each.content["headers"]["ids"] for each in everything if "headers" in each.content}
-    if len(by_headers) > 1:
-        raise BonafideError(
-            f"The results of {table.name} in {asked.folder} were judged on different official dev questions. Move "
-            "some of them away, or name another folder with --out."
-        )
+    for key, called in BESIDE.items():
+        if len({each.content[key]["ids"] for each in everything if key in each.content}) > 1:
+            raise BonafideError(
+                f"The results of {table.name} in {asked.folder} were judged on different {called} questions. Move "
+                "some of them away, or name another folder with --out."
+            )
     for each in everything:
         if (each.data, each.content["ids"]) != (everything[0].data, everything[0].content["ids"]):
             raise BonafideError(

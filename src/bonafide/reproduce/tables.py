@@ -22,6 +22,7 @@ MEASURES = {
     "solution-guided": "right solution, guided",
     "answer-guided": "right answer, guided",
     "solution-headers": "right solution, official dev",
+    "answer-plain": "right answer, no decoys",
     "selection": "gold selected by the solver",
     "selection-reconstructor": "gold selected by the reconstructor",
 }
@@ -29,7 +30,8 @@ MEASURES = {
 
 Guided: of the twenty likeliest, queries that return nothing left out, the best with the reconstructor's vote, where
 there is one; on texts, without one, the likeliest.
-Official dev: WikiSQL's own dev questions, of whose tables only the headers are read (``evaluate/headers.py``)."""
+Official dev: WikiSQL's own dev questions, of whose tables only the headers are read (``evaluate/headers.py``).
+No decoys: questions of documents in which an answer stands in one place (``plain``, which ``demo reading`` writes)."""
 BEST_BASELINE = "best baseline"
 SECONDS = "seconds"
 _BART = "BART"

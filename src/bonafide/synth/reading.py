@@ -29,6 +29,8 @@ from bonafide.examples import Example, Gold, example_to_json, write_jsonl_files
 from bonafide.synth.domains import SPLITS, Split, values_of
 from bonafide.synth.topics import ASK, REGISTER, REMARKS, TELL, TOPICS, Relation, Topic
 
+PLAIN = "plain"
+"""A folder like dev, beside it, whose documents have no decoys: what was learned of decoys is of no use there."""
 _OTHER_FACTS = 1
 """For each question, a fact that nobody asks for and whose value stands nowhere else."""
 
