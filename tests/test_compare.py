@@ -154,6 +154,7 @@ def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> N
     assert solution.difference == pytest.approx(20 / 48)
     assert {(each.gained, each.lost) for each in solution.flips.values()} == {(20, 0)}
     assert solution.interval.low > 0.2
+    assert {seed: (each.gained, each.lost) for seed, each in found.reasons["mimax"].items()} == {5: (10, 0), 6: (10, 0)}
     first, second = found.methods
     assert first.genuine_when_right() == (0.0, wilson(0, 20))
     assert second.genuine_when_right() == (1.0, wilson(20, 20))
@@ -271,6 +272,11 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert [(each["method"], each["right"], each["of"]) for each in figures["judged"]] == [
         ("hard-em", 1, 1), ("mimax", 1, 1),
     ]  # fmt: skip
+    assert (figures["reasons"]["mimax"]["5"]["gained"], figures["reasons"]["mimax"]["5"]["odds"]) == (10, None)
+    assert any(
+        line.startswith("| right solution where both answers are right, seed 5 | 10 | 0 |")
+        for line in (data / "c.md").read_text().splitlines()
+    )
     assert figures["methods"]["mimax"]["right solution"] == pytest.approx([20 / 48, 20 / 48])
 
 

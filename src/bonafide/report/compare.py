@@ -110,6 +110,19 @@ class Comparison:
         first = self.methods[0]
         return {each.name: [_contrast(first, each, name) for name in self.figures] for each in self.methods[1:]}
 
+    @cached_property
+    def reasons(self) -> dict[str, dict[int, Flips]]:
+        """By method but the first, and seed: of the questions that both answer rightly, whose solution is right."""
+        first, found = self.methods[0], {}
+        for method in self.methods[1:] if self.has_gold else ():
+            seeds = sorted(set(first.runs) & set(method.runs))
+            both = first.right(ANSWER, seeds) & method.right(ANSWER, seeds)
+            one, other = first.right(SOLUTION, seeds), method.right(SOLUTION, seeds)
+            found[method.name] = {
+                seed: flips(one[place][both[place]], other[place][both[place]]) for place, seed in enumerate(seeds)
+            }
+        return found
+
     def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
         """By method and type of answer: right, of how many examples; over seeds, the rounded mean."""
         return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)

@@ -17,7 +17,7 @@ from bonafide.report.compare import Comparison, Contrast
 from bonafide.report.judging import Judgements
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
-from bonafide.report.statistics import wilson
+from bonafide.report.statistics import Flips, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
 
 FIGURE_STYLE = """
@@ -35,7 +35,10 @@ def tables(comparison: Comparison, judgements: Judgements | None = None) -> list
     for name, contrasts in comparison.contrasts.items():
         made.append(_tests(comparison.methods[0].name, name, contrasts))
         if contrasts[0].flips:
-            made.append(_flips(comparison.methods[0].name, name, contrasts))
+            listed = {f"{each.figure}, seed {seed}": found for each in contrasts for seed, found in each.flips.items()}
+            for seed, each in comparison.reasons.get(name, {}).items():
+                listed[f"right solution where both answers are right, seed {seed}"] = each
+            made.append(_flips(comparison.methods[0].name, name, listed))
     for figure in comparison.figures:
         for title, found in _breakdowns(comparison, figure):
             made.append(_breakdown(title, found))
@@ -100,6 +103,10 @@ def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dic
         "contrasts": {
             name: [_finite(asdict(each)) for each in listed] for name, listed in comparison.contrasts.items()
         },
+        "reasons": {
+            name: {str(seed): _finite(asdict(each)) for seed, each in by_seed.items()}
+            for name, by_seed in comparison.reasons.items()
+        },
         "by_answer_type": {name: _shares(comparison.by_answer_type(name)) for name in comparison.figures},
         "by_set_size": {name: _shares(comparison.by_set_size(name)) for name in comparison.figures},
     }
@@ -157,18 +164,17 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
     )
 
 
-def _flips(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
+def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
     rows = [
         [
-            f"{each.figure}, seed {seed}",
+            figure,
             f"{found.gained:,}",
             f"{found.lost:,}",
             "–" if found.odds is None or found.interval is None
             else f"{_odds(found.odds)} [{_odds(found.interval.low)}, {_odds(found.interval.high)}]",
             p_value(found.p),
         ]
-        for each in contrasts
-        for seed, found in each.flips.items()
+        for figure, found in listed.items()
     ]  # fmt: skip
     head = ["figure", f"only {second}", f"only {first}", "odds", "p (McNemar)"]
     return Tabled(f"Examples that flip from {first} to {second}", "McNemar's exact test, seed by seed.", head, rows)
