@@ -160,6 +160,16 @@ def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> N
     assert second.genuine_when_right() == (1.0, wilson(20, 20))
 
 
+def test_without_a_seed_in_common_means_are_compared_and_no_flips_counted(
+    known: tuple[Comparison, list[str]], data: Path
+) -> None:
+    examples, gold = data / "train" / "examples.jsonl", data / "train" / "gold.jsonl"
+    found = compare_runs([data / "hard-em-5", data / "mimax-6"], examples, gold, data / "solutions")
+    assert found.contrasts["mimax"][1].difference == pytest.approx(20 / 48)
+    assert not any("flip" in each.title for each in tables(found))
+    assert to_json(found)["reasons"] == {"mimax": {}}
+
+
 def test_breakdowns_count_every_example_once(known: tuple[Comparison, list[str]]) -> None:
     found, _ = known
     for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):

@@ -69,7 +69,8 @@ class Method:
     def right(self, figure: str, seeds: Sequence[int] | None = None) -> Right:
         """(seeds, examples): whether the answer, or the solution, is right."""
         listed = [self.predicted[seed] for seed in (sorted(self.runs) if seeds is None else seeds)]
-        return np.array([[each.right if figure == ANSWER else bool(each.genuine) for each in run] for run in listed])
+        right = [[each.right if figure == ANSWER else bool(each.genuine) for each in run] for run in listed]
+        return np.array(right, dtype=bool)
 
     def genuine_when_right(self) -> tuple[float, Interval]:
         """Of right answers, the share with a right solution: over all seeds, its interval as of one run's answers."""
