@@ -23,7 +23,7 @@ from torch import Tensor
 from bonafide.documents import Document
 from bonafide.errors import BonafideError, out_of_memory
 from bonafide.learn import cutting, explaining
-from bonafide.learn.checkpoint import checkpoints, read_tensors
+from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.data import load_training_data
 from bonafide.learn.memory import Room
 from bonafide.learn.methods import build_objective
@@ -32,6 +32,7 @@ from bonafide.learn.objective import Moment
 from bonafide.learn.parts import cut
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.runfolder import RunFolder
+from bonafide.learn.tensors import read_tensors
 from bonafide.learn.trainer import Trainer
 from bonafide.tasks.discrete.language import Rule
 from bonafide.tasks.discrete.passage import Passage, read

@@ -16,6 +16,7 @@ from bonafide.learn.checkpoint import Trained, checkpoint_writer, checkpoints, l
 from bonafide.learn.saved import load, model_writer
 from bonafide.learn.saving import Saving
 from bonafide.learn.steps import Progress
+from bonafide.learn.tensors import Copied, copied, read_tensors, write_tensors
 from bonafide.learn.trainer import train
 from bonafide.sealed import read_sealed
 from tiny_runs import recipe, weights, write_data
@@ -39,6 +40,25 @@ def test_what_is_written_is_what_was_there_when_it_was_asked_for(tmp_path: Path)
     state = load_checkpoint(write(), Trained({"solver": other}, {}))
     assert torch.equal(other.weight, before)
     assert state["sums"] == [1.0]
+
+
+def test_safetensors_reads_every_kind_of_tensor_as_it_was(tmp_path: Path) -> None:
+    whole = torch.arange(24).view(4, 6)
+    tensors = {
+        "b": whole.float().t(),  # not contiguous
+        "a/long": whole,
+        "bits": torch.tensor([True, False, True]),
+        "brain": whole.to(torch.bfloat16)[:, 1:3],
+        "half": torch.tensor([0.5, -torch.inf], dtype=torch.float16),
+        "double": torch.tensor(torch.pi, dtype=torch.float64),  # of no dimension
+        "é": torch.zeros(0, 3),
+        "state": torch.get_rng_state(),
+    }
+    write_tensors(tmp_path / "file", copied(tensors))
+    found = read_tensors(tmp_path / "file")
+    assert {name: (each.dtype, each.tolist()) for name, each in found.items()} == {
+        name: (each.dtype, each.tolist()) for name, each in tensors.items()
+    }
 
 
 def test_a_model_is_written_as_it_was_when_it_was_asked_for(data: Path, tmp_path: Path) -> None:
@@ -117,7 +137,7 @@ def test_a_run_ends_with_the_error_of_a_checkpoint_that_could_not_be_written_and
     train(whole, tmp_path / "whole")
     write, count = checkpoint.write_tensors, 0
 
-    def full(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    def full(path: Path, tensors: Copied) -> None:
         nonlocal count
         count += 1
         if count == 3:

@@ -9,7 +9,7 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
 from bonafide.errors import BonafideError
-from bonafide.learn.checkpoint import copied, read_tensors, write_tensors
+from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.tasks.text.features import collate
 from bonafide.tasks.text.solver import TextSolver, TextSpec, build_text_solver, train_tokenizer
 

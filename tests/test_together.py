@@ -16,8 +16,9 @@ import pytest
 import torch
 
 from bonafide.errors import BonafideError
-from bonafide.learn.checkpoint import checkpoints, read_tensors
+from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.sharding import shard_encoder
+from bonafide.learn.tensors import read_tensors
 from bonafide.search.discrete import search_discrete
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.tasks.reading.solver import ReaderSpec, build_reader

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bonafide.errors import BonafideError
-from bonafide.files import explained, write_whole
+from bonafide.files import explained
 from bonafide.learn.memory import said
 from bonafide.learn.sharding import spread, whole
+from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
@@ -134,26 +133,6 @@ def replace_folder(part: Path, target: Path) -> None:
         target.rename(old)
     part.rename(target)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies in main memory, which training on does not change."""
-    return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file of :func:`copied` tensors, whole or not at all."""
-    with write_whole(path) as stream:
-        stream.write(save(dict(tensors)))
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
-    with explained(path, "read"):
-        try:
-            return load_file(path)
-        except SafetensorError as error:
-            raise BonafideError(f"{path} is damaged or cut short ({error}).") from None
 
 
 def _tensors(trained: Trained) -> Iterator[tuple[str, Tensor]]:

@@ -26,9 +26,10 @@ import torch
 from bonafide import __version__
 from bonafide.errors import BonafideError, shortened
 from bonafide.files import explained
-from bonafide.learn.checkpoint import copied, read_tensors, replace_folder, sha256, write_tensors
+from bonafide.learn.checkpoint import replace_folder, sha256
 from bonafide.learn.learnable import Learnable, SolverModule, learnable
 from bonafide.learn.recipe import Recipe, recipe_from
+from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.pretrained import checkpoint_errors
 from bonafide.reconstruct.layout import Layout, tokenise
 from bonafide.reconstruct.model import Reconstructor
