@@ -15,8 +15,9 @@ still the run's own text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,10 @@ def decode(
     found = []
     for row, (features, table) in enumerate(zip(batch.features, tables, strict=True)):
         search = _Search(features, {name: array[row] for name, array in moved.items()}, beam)
-        queries = search.queries(max(wanted, beam * beam) if execution_guided else wanted)
-        if execution_guided:  # no more are executed than are wanted
-            queries = list(islice((each for each in queries if _returns_something(each[0], table)), wanted)) or queries
-        found.append(queries[:wanted])
+        if execution_guided:  # no more are made and executed than are wanted
+            queries = search.queries(max(wanted, beam * beam))
+            full = list(islice((each for each in queries if _returns_something(each[0], table)), wanted))
+        found.append(full if execution_guided and full else list(search.queries(wanted)))
     return found
 
 
@@ -64,13 +65,12 @@ class _Search:
         self._features, self._tables, self._beam = features, tables, beam
         self._conditions: dict[int, list[_Scored]] = {}
 
-    def queries(self, most: int) -> list[tuple[Query, float]]:
+    def queries(self, most: int) -> Iterator[tuple[Query, float]]:
         """The ``most`` best pairs of a head and a set of conditions; the two are independent."""
-        pairs = _best_sums([_best(self._heads(), most), _best(self._wheres(), most)], most)
-        return [
-            (Query(select, Aggregate(aggregate), frozenset(Condition(*each) for each in where)), score)
-            for score, (select, aggregate, *where) in pairs
-        ]
+        for score, (select, aggregate, *where) in _best_sums(
+            [_best(self._heads(), most), _best(self._wheres(), most)], most
+        ):
+            yield Query(select, Aggregate(aggregate), frozenset(Condition(*each) for each in where)), score
 
     def _heads(self) -> Iterable[_Scored]:
         """Select columns with aggregates."""
@@ -124,7 +124,7 @@ class _Search:
 
 
 def _best(found: Iterable[_Scored], most: int) -> list[_Scored]:
-    return sorted(found, key=lambda each: -each[0])[:most]
+    return sorted(found, key=itemgetter(0), reverse=True)[:most]  # equals stay in their order
 
 
 def _best_sums(parts: Sequence[Sequence[_Scored]], most: int) -> list[_Scored]:
