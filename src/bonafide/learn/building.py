@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
+import torch
+
 from bonafide.learn.data import TrainingData, word_scores
 from bonafide.learn.learnable import Item, Learnable, SolverModule
 from bonafide.learn.microbatch import Prepared
@@ -20,17 +22,19 @@ _logger = logging.getLogger(__name__)
 
 
 def new_models(
-    recipe: Recipe, task: Learnable, data: TrainingData, explains: bool
+    recipe: Recipe, task: Learnable, data: TrainingData, explains: bool, device: torch.device
 ) -> tuple[SolverModule, Reconstructor | None, Any]:
-    """The solver and, where one ``explains``, the reconstructor and its tokenizer."""
+    """The solver and, where one ``explains``, the reconstructor, pre-trained on ``device``, and its tokenizer."""
     texts = task.texts(data.items)
     solver = task.build_solver(recipe, data.store, texts)
     if not explains:
         return solver, None, None
-    return solver, *new_reconstructor(recipe, texts, [item.example.question for item in data.items])
+    return solver, *new_reconstructor(recipe, texts, [item.example.question for item in data.items], device)
 
 
-def new_reconstructor(recipe: Recipe, texts: Sequence[str], questions: Sequence[str]) -> tuple[Reconstructor, Any]:
+def new_reconstructor(
+    recipe: Recipe, texts: Sequence[str], questions: Sequence[str], device: torch.device
+) -> tuple[Reconstructor, Any]:
     """It and its tokenizer; ``texts`` give one from scratch its words."""
     options = recipe.reconstructor
     spec = ReconstructorSpec(
@@ -43,7 +47,7 @@ def new_reconstructor(recipe: Recipe, texts: Sequence[str], questions: Sequence[
         dropout=options.dropout,
         denoising=Denoising(epochs=options.denoise_epochs),
     )
-    return build_reconstructor(spec, texts=texts, questions=questions, seed=recipe.train.seed)
+    return build_reconstructor(spec, texts=texts, questions=questions, seed=recipe.train.seed, device=device)
 
 
 def prepared(

@@ -142,14 +142,13 @@ class Trainer:
         return self._budget.room
 
     def _build_models(self) -> None:
-        recipe = self.recipe
-        made = new_models(recipe, self.task, self.data, self.objective.needs_reconstructor)
+        recipe, device = self.recipe, self.accelerator.device
+        made = new_models(recipe, self.task, self.data, self.objective.needs_reconstructor, device)
         self.solver, self.reconstructor, self.reconstructor_tokenizer = made
         self._seed_dropout(0)  # training draws the same whatever building the models drew
         self.modules: dict[str, nn.Module] = {"solver": self.solver}
         if self.reconstructor is not None:
             self.modules["reconstructor"] = self.reconstructor
-        device = self.accelerator.device
         for module in self.modules.values():
             module.to(device).train()
             self.together.share_weights([module])
