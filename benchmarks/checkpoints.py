@@ -4,7 +4,8 @@
 
 The baseline is ``save_checkpoint`` in the thread that trains; against it ``Saving``, which copies there and writes in
 its own. Between two checkpoints the training thread multiplies matrices for ``--between`` seconds, as a step would;
-which share of its speed is left to it while a checkpoint is written is shown too.
+which share of its speed is left to it while a checkpoint is written is shown too, and the longest time in which it
+stood still: a GPU would have waited for it.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ def written(folder: Path, trained: Trained, step: int) -> Callable[[], None]:
     return lambda: keep_only(folder, {write()})
 
 
-def work(seconds: float) -> float:
-    """Multiply for so long; how often a second."""
+def work(seconds: float) -> tuple[float, float]:
+    """Multiply for so long; how often a second, and the longest time that one took."""
     left = torch.randn(256, 256)
-    began, done = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
+    began, done, longest = time.perf_counter(), 0, 0.0
+    now = began
+    while now - began < seconds:
         left @ left
-        done += 1
-    return done / (time.perf_counter() - began)
+        done, before, now = done + 1, now, time.perf_counter()
+        longest = max(longest, now - before)
+    return done / (now - began), longest
 
 
 def main() -> None:
@@ -62,7 +65,7 @@ def main() -> None:
     trained = modules(options.parameters)
     with tempfile.TemporaryDirectory(dir=options.folder) as name, Saving() as saving:
         folder, waits, speeds = Path(name), {"at once": [], "meanwhile": []}, []
-        plain = work(options.between)
+        plain, _ = work(options.between)
         for step in range(options.checkpoints):
             began = time.perf_counter()
             keep_only(folder, {save_checkpoint(folder, trained, {"step": step})})
@@ -77,7 +80,9 @@ def main() -> None:
     print(f"a checkpoint of {size:,.0f} MiB; medians of {options.checkpoints}")
     print(f"written at once: training waits {at_once:.2f} s")
     print(f"written meanwhile: {meanwhile:.2f} s, {at_once / meanwhile:.1f} times shorter")
-    print(f"speed of the training thread while it is written: {100 * float(np.median(speeds)) / plain:.0f} %")
+    speed, still = np.median(speeds, axis=0)
+    print(f"speed of the training thread while it is written: {100 * speed / plain:.0f} %")
+    print(f"the longest time in which it stood still: {still:.2f} s")
 
 
 if __name__ == "__main__":

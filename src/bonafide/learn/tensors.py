@@ -1,8 +1,8 @@
 """Tensors to a safetensors file and back, written by a thread that does not hold up the one that trains.
 
-What is copied lies in main memory as it will stand in the file, so that a file is two writes, during which Python runs
-on; ``safetensors.torch.save`` holds Python's lock while it copies everything twice. From a GPU the copies are on their
-way when :func:`copied` returns, in the order of what was asked of it before and after.
+What is copied lies in main memory as it will stand in the file, and other threads run on while it is written;
+``safetensors.torch.save`` holds Python's lock while it copies everything twice. From a GPU the copies are on their way
+when :func:`copied` returns, in the order of what was asked of it before and after.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Copied:
     """Tensors as they were."""
 
     header: bytes
-    data: Tensor  # (bytes,)
+    data: list[Tensor]  # in the order of the file
     arrived: torch.cuda.Event | None
 
 
@@ -54,16 +54,16 @@ def copied(tensors: Mapping[str, Tensor]) -> Copied:
         described[name] = {"dtype": _NAMES[value.dtype], "shape": list(value.shape), "data_offsets": [start, end]}
     header = json.dumps(described, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
-    pinned = end <= _MOST_PINNED and any(value.is_cuda for value in tensors.values())
-    data = torch.empty(end, dtype=torch.uint8, pin_memory=pinned)
+    length = len(header).to_bytes(8, "little")
+    if end > _MOST_PINNED or not any(value.is_cuda for value in tensors.values()):
+        return Copied(length + header, [value.detach().to("cpu", copy=True).contiguous() for _, value in ordered], None)
+    data = torch.empty(end, dtype=torch.uint8, pin_memory=True)
     for name, value in ordered:
         own = data[slice(*described[name]["data_offsets"])].view(value.dtype).view(value.shape)
-        own.copy_(value.detach(), non_blocking=pinned)
-    arrived = None
-    if pinned:
-        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        arrived.record()
-    return Copied(len(header).to_bytes(8, "little") + header, data, arrived)
+        own.copy_(value.detach(), non_blocking=True)
+    arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+    return Copied(length + header, [data], arrived)
 
 
 def write_tensors(path: Path, tensors: Copied) -> None:
@@ -72,7 +72,8 @@ def write_tensors(path: Path, tensors: Copied) -> None:
         tensors.arrived.synchronize()
     with write_whole(path) as stream:
         stream.write(tensors.header)
-        stream.write(tensors.data.numpy().data)
+        for each in tensors.data:
+            stream.write(each.reshape(-1).view(torch.uint8).numpy().data)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
