@@ -51,10 +51,11 @@ def decode(
     found = []
     for row, (features, table) in enumerate(zip(batch.features, tables, strict=True)):
         search = _Search(features, {name: array[row] for name, array in moved.items()}, beam)
+        full: list[tuple[Query, float]] = []
         if execution_guided:  # no more are made and executed than are wanted
             queries = search.queries(max(wanted, beam * beam))
             full = list(islice((each for each in queries if _returns_something(each[0], table)), wanted))
-        found.append(full if execution_guided and full else list(search.queries(wanted)))
+        found.append(full or list(search.queries(wanted)))
     return found
 
 
