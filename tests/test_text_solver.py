@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional
 from transformers import BartConfig, BartForConditionalGeneration
 
+from bonafide import attention
 from bonafide.errors import BonafideError
 from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.tasks.text.features import collate
@@ -56,6 +61,43 @@ def test_scores_do_not_depend_on_the_batch_or_on_the_chunks(solver: TextSolver) 
     assert len(small.chunks) == 5
     with torch.no_grad():
         torch.testing.assert_close(solver.log_prob(solver(small), small), together)
+
+
+def by_rows_plainly(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, *_: Any
+) -> torch.Tensor:
+    """As :func:`bonafide.attention.by_rows`, on any device: pieces and padding of each row by themselves."""
+    flat = [each.flatten(0, 1).transpose(0, 1) for each in (query, key, value)]
+    parts = [
+        functional.scaled_dot_product_attention(*(each[:, first:stop] for each in flat))
+        for first, stop in itertools.pairwise(ends.tolist())
+    ]
+    return torch.cat(parts, 1).transpose(0, 1).reshape(query.shape)
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_an_encoder_that_attends_by_rows_leaves_the_decoder_its_masks(
+    solver: TextSolver, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device == "cpu":
+        monkeypatch.setattr(attention, "by_rows", by_rows_plainly)
+    solver = copy.deepcopy(solver).to(device)
+    asked = zip(QUESTIONS, CONTEXTS, CANDIDATES, strict=True)
+    batch = solver.collate([solver.features(*each) for each in asked]).to(device)
+    assert len(set(batch.piece_counts.tolist())) > 1  # so that there is padding
+    found = []
+    for rows in (False, True):
+        if rows:
+            solver.encoder.attend_by_rows()
+            assert solver.encoder._by_rows
+        with torch.no_grad():
+            scores = solver.log_prob(solver(batch), batch)
+        found.append((scores.cpu(), [text for each in solver.decode(batch, beam=2, top=2) for text, _ in each]))
+    torch.testing.assert_close(found[1][0], found[0][0], atol=1e-3, rtol=1e-4)
+    assert found[1][1] == found[0][1]
 
 
 def test_beam_search_gives_the_probabilities_of_what_it_writes(solver: TextSolver) -> None:

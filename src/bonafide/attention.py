@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 NAME = "bonafide_rows"
 """What transformers knows it by; it is used where a call passes ``cu_seq_lens_q``."""
@@ -73,3 +74,6 @@ def can_attend_by_rows(states: Tensor) -> bool:
 
 
 AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(
+    NAME, sdpa_mask
+)  # for the decoder of the same configuration: without one it has no mask

@@ -79,8 +79,8 @@ class Encoder(nn.Module):
         pieces = torch.arange(48, device=device).remainder(self.config.vocab_size).view(3, 16)
         counts = torch.tensor([9, 16, 1], device=device)
         there = torch.arange(16, device=device) < counts[:, None]
-        before, training = self.config._attn_implementation, self.training
-        self.eval()
+        before, training = self.config._attn_implementation, self.model.training
+        self.model.eval()
         with torch.no_grad():
             masked = self._read(pieces, counts, counts // 2)[there]
             self.config._attn_implementation, self._by_rows = NAME, True
@@ -90,7 +90,7 @@ class Encoder(nn.Module):
                 same = False
         if not same:
             self.config._attn_implementation, self._by_rows = before, False
-        self.train(training)
+        self.model.train(training)
 
     @property
     def config(self) -> Any:

@@ -90,21 +90,19 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     asked = asked_beside(model.task.name, dev.split.file.path, run)
     recipe = recipe_from(model.about["recipe"], "the model")
     greedy, told = _Judged(asked, dev), []
-    guided = _Judged(asked, dev) if asked.task == "sql" or model.reconstructor is not None else None
-    listed = guided is not None and asked.task == "reading"  # one reading gives the beam, and its first is the answer
+    votes = model.reconstructor is not None and asked.task != "reading"  # there it adds nothing
+    guided = _Judged(asked, dev) if asked.task == "sql" or votes else None
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
         questions = [(dev.split.context_of(each), each.question) for each in part]
-        found = model.predict_all(questions, _BEAM, _BEAM) if listed else model.predict_all(questions)
+        found = model.predict_all(questions)
         greedy.add(model, start, found)
         for example, (context, _), predictions in zip(part, questions, found, strict=True):
             if predictions and (words := told_by(model.task, predictions[0], context, example, recipe)):
                 told.append(words)
-        if guided is not None and listed:
-            guided.add(model, start, model.voted(questions, found, RECONSTRUCTION))
-        elif guided is not None:
+        if guided is not None:
             guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
-    guided = guided or greedy  # on texts there is nothing but a reconstructor to guide
+    guided = guided or greedy
     chosen = dev.select(model)
     figures: dict[str, Any] = {name: float(each.mean()) for name, each in greedy.scores.items()}
     flags = {"answer": packed(greedy.scores["execution"] == 1)}
@@ -127,13 +125,14 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     if dev.plain is not None:
         right, ids = _right_answers(model, dev.plain), hash_of(each.id for each in dev.plain.file)
         beside["plain"] = {"examples": len(right), "ids": ids, "answer": packed(right)}
+    f1 = {"f1": greedy.scores.get("f1"), "guided_f1": guided.scores.get("f1")}
     return {
         **beside,
         "examples": len(dev.examples),
         "ids": hash_of(each.id for each in dev.examples),
         "figures": figures,
         "flags": flags,
-        "values": {"f1": packed_bytes(greedy.scores["f1"].astype(np.float16))} if "f1" in greedy.scores else {},
+        "values": {name: packed_bytes(each.astype(np.float16)) for name, each in f1.items() if each is not None},
         "sizes": packed_bytes(dev.sizes),
     }
 

@@ -34,6 +34,8 @@ STOPPED = 75
 """The exit status of a run that was stopped and can go on."""
 SHORT = 76
 """That of one for which there was not enough memory."""
+_ALLOCATED = 0.95
+"""Of a GPU's memory; the rest is for what CUDA itself keeps for each process."""
 _CURVE = "selection.json"
 _SECONDS = "seconds.json"
 
@@ -72,6 +74,7 @@ class Watch:
 
 def run_job(job: dict[str, Any]) -> None:
     """Train and judge as ``job`` says, and write its result."""
+    _take_share(job["side_by_side"])
     recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
     dev = Dev.open(recipe, Path(job["dev_solutions"]))
     watch = Watch(recipe, run, dev if job["curve"] else None, os.getppid())
@@ -92,6 +95,12 @@ def run_job(job: dict[str, Any]) -> None:
     }
     Result(Path(job["result"]), content).write()
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
+
+
+def _take_share(runs: int) -> None:
+    """Keep to an equal part of the GPU's memory: what one run only holds to use it again, another may need to go on."""
+    if torch.cuda.is_available() and runs > 1:
+        torch.cuda.set_per_process_memory_fraction(_ALLOCATED / runs)
 
 
 def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:

@@ -91,6 +91,12 @@ class Result:
         """(examples,): the bucket of each example's solution set, by :data:`EDGES`."""
         return unpacked_bytes(self.content["sizes"])
 
+    @property
+    def _voted(self) -> bool:
+        """Whether guiding changed anything: of what it did to F1 older results say nothing."""
+        flags = self.content["flags"]
+        return bool(flags.get("guided_answer") != flags["answer"])
+
     def flags(self, name: str) -> Flags | None:
         """(examples,): what is known under a name; None where nothing is."""
         packed = self.content["flags"].get(name)
@@ -100,8 +106,10 @@ class Result:
         """(examples,): a measure, and of which examples it is; None where the run does not have it."""
         kind, *parts = measure.split("-")
         every = np.ones(self.content["examples"], dtype=bool)
-        if measure == "f1":
-            packed = self.content["values"].get("f1")
+        if kind == "f1":
+            values = self.content["values"]
+            guided = bool(parts) and ("guided_f1" in values or self._voted)
+            packed = values.get("guided_f1" if guided else "f1")
             return None if packed is None else (unpacked_bytes(packed).view(np.float16).astype(np.float64), every)
         if parts and parts[0] in BESIDE:
             found = self.content.get(parts[0])

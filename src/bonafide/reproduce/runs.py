@@ -291,6 +291,7 @@ def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, re
         while (waiting or running) and (until is None or time.monotonic() < until):
             while waiting and len(running) < together:
                 job = waiting.pop(0)
+                job.content["side_by_side"] = together
                 running[job.name] = job, _started(job, logs, environment), time.monotonic()
                 report(f"{job.content['name']}: started.")
             for name, (job, process, began) in list(running.items()):

@@ -17,10 +17,9 @@ MEASURES = {
     "f1": "F1",
     "solution-several": "right solution, |Z| ≥ 2",
     "answer-several": "right answer, |Z| ≥ 2",
-    "solution-several-guided": "right solution, |Z| ≥ 2, guided",
-    "answer-several-guided": "right answer, |Z| ≥ 2, guided",
     "solution-guided": "right solution, guided",
     "answer-guided": "right answer, guided",
+    "f1-guided": "F1, guided",
     "solution-headers": "right solution, official dev",
     "answer-plain": "right answer, no decoys",
     "selection": "gold selected by the solver",
@@ -29,7 +28,7 @@ MEASURES = {
 """What can be measured, as a reader sees it. |Z| is the size of the dev question's solution set.
 
 Guided: of the twenty likeliest, queries that return nothing left out, the best with the reconstructor's vote, where
-there is one; on texts, without one, the likeliest.
+there is one; on texts, without one, the likeliest. Mentions are not voted on.
 Official dev: WikiSQL's own dev questions, of whose tables only the headers are read (``evaluate/headers.py``).
 No decoys: questions of documents in which an answer stands in one place (``plain``, which ``demo reading`` writes)."""
 BEST_BASELINE = "best baseline"
