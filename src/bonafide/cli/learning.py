@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +18,7 @@ from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, se
 from bonafide.errors import BonafideError
 
 if TYPE_CHECKING:
+    from bonafide.learn.recipe import Recipe
     from bonafide.learn.saved import Model
 
 Reconstruction = Annotated[
@@ -35,6 +38,9 @@ def train_command(
         list[str] | None, typer.Option("--set", help="Override a value of the recipe, as section.key=value.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in this folder.")] = False,
+    starts: Annotated[
+        int, typer.Option(help="Train so many times, each with another seed, and name the best, without gold.", min=1)
+    ] = 1,
     table: TableFiles = None,
     types: Types = None,
     examples: Annotated[
@@ -51,6 +57,8 @@ def train_command(
 
         if not table or examples is None:
             raise BonafideError("Your own data is a table and pairs: give both --table FILE and --examples FILE.")
+        if starts > 1:
+            raise BonafideError("--starts goes with a recipe; --table and --examples train several models already.")
         train_on_own_tables(table, examples, out, dev, folds, column_types(types), recipe, overrides or [], resume)
         return
     if recipe is None:
@@ -63,6 +71,9 @@ def train_command(
     from bonafide.learn.trainer import train
 
     settings = read_recipe(recipe, overrides or ())
+    if starts > 1:
+        _train_starts(settings, out, starts, resume)
+        return
     if os.environ.get("RANK", "0") != "0":  # of accelerate launch: the first process speaks for all
         train(settings, out, resume)
     else:
@@ -74,6 +85,25 @@ def train_command(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _train_starts(settings: Recipe, out: Path, starts: int, resume: bool) -> None:
+    from bonafide.learn.starts import train_starts
+    from bonafide.report.tabled import Tabled
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BonafideError("--starts trains one run after the other by one process: leave out accelerate launch.")
+
+    @contextmanager
+    def shown(run: Path) -> Iterator[tuple[Any, Any]]:
+        tell(Console(stderr=True), escape(str(run)))
+        with searching(run / "solutions") as (started, advance), training(run) as watcher:
+            yield watcher, (advance, started)
+
+    found = train_starts(settings, out, starts, resume, shown)
+    rows = [[str(start.run), f"{start.figure:.4g}"] for start in found]
+    note = f"The best by this figure, which needs no gold: {found[0].run}"
+    Console().print(Tabled("Starts", note, ["run", found[0].by], rows).terminal())
 
 
 def recipes_command() -> None:

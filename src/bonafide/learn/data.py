@@ -107,7 +107,7 @@ def load_training_data(
         "largest": recipe.data.largest,
         "gold": solved,
     }
-    return TrainingData(items, _dev(task, root, recipe), store.manifest["options"], report, words if chooses else None)
+    return TrainingData(items, open_dev(recipe), store.manifest["options"], report, words if chooses else None)
 
 
 def likeliest_sets(recipe: Recipe, store: SolutionStore[Any]) -> Iterator[tuple[str, Any]]:
@@ -196,10 +196,12 @@ def _largest(sizes: dict[str, float], share: float) -> set[str]:
     return set(order[: round(share * len(order))])
 
 
-def _dev(task: Learnable, root: Path, recipe: Recipe) -> Dev | None:
-    if not recipe.data.dev or not (root / recipe.data.dev).is_dir():
+def open_dev(recipe: Recipe) -> Dev | None:
+    """The dev questions that a recipe has decoded during training; None where it has none."""
+    folder = Path(recipe.data.root, recipe.data.dev)
+    if not recipe.data.dev or not folder.is_dir():
         return None
-    split = task.open_split(root / recipe.data.dev)
+    split = learnable(recipe.data.task).open_split(folder)
     examples = list(split.file)
     if recipe.data.dev_examples:
         examples = examples[: recipe.data.dev_examples]

@@ -31,6 +31,7 @@ import torch
 
 from bonafide import ragged
 from bonafide.learn.hard_em import HardEM
+from bonafide.learn.mml import MarginalLikelihood
 from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution, chosen_loss, scores_of
 
 
@@ -47,6 +48,7 @@ class Mimax:
     temperature: float = 1.0
     words: float = 0.0
     told: float = 0.0
+    marginal: bool = False
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -60,7 +62,8 @@ class Mimax:
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Draw z′ for the reconstructor and choose z″ for the solver."""
         if self.switched(moment):
-            return HardEM(words=self.words).step(batch, moment)
+            later = MarginalLikelihood(words=self.words) if self.marginal else HardEM(words=self.words)
+            return later.step(batch, moment)
         # The longest job first: while a GPU scores all of Z, the CPU queues the many small ones that follow.
         reconstructor = batch.reconstructor_scores(self.candidates)
         solver = batch.solver_scores()

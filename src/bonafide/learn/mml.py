@@ -4,9 +4,14 @@
 
 Paper and this file: the true marginal over all of Z. (Of the public codes, one trains every solution as an instance
 of its own, another has the sign of the exponent turned round; neither is offered here.)
+
+``words`` w weights each solution by P(q's words | z)^w of the reconstructor of single words
+(:mod:`bonafide.learn.words`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 
@@ -14,14 +19,21 @@ from bonafide import ragged
 from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, best_solution
 
 
+@dataclass(frozen=True, slots=True)
 class MarginalLikelihood:
     """All solutions train the solver, each by its share of the posterior."""
 
-    needs_reconstructor = False
+    words: float = 0.0
+
+    @property
+    def needs_reconstructor(self) -> bool:
+        """It does not."""
+        return False
 
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Sum over the solutions of each example."""
         scores = batch.solver_training_scores()
-        marginal = ragged.logsumexp(scores, batch.offsets)
+        joint = scores + self.words * batch.words if self.words else scores
+        marginal = ragged.logsumexp(joint, batch.offsets)
         loss = -torch.where(marginal <= IMPOSSIBLE, 0.0, marginal).sum()
-        return Outcome(loss, selected=best_solution(scores, batch.offsets), solver_scores=scores.detach())
+        return Outcome(loss, selected=best_solution(joint, batch.offsets), solver_scores=scores.detach())
