@@ -126,6 +126,18 @@ def test_mml_trains_each_solution_by_its_share_of_the_posterior() -> None:
     assert gradient(outcome.solver_loss, batch.theta) == pytest.approx([-share for share in shares])
 
 
+def test_words_are_a_prior_of_mml() -> None:
+    batch = Numbers(LOGS, words=[[math.log(0.04), math.log(0.02), math.log(0.02)], [-7.0, -7.0]])
+    outcome = MarginalLikelihood(words=1.0).step(batch, START)
+    assert loss_of(outcome) == pytest.approx(-math.log(0.1 / 2 + 0.3 / 4 + 0.2 / 4) - math.log(0.06 / 2))
+    shares = [2 / 7, 3 / 7, 2 / 7, 5 / 6, 1 / 6]
+    assert gradient(outcome.solver_loss, batch.theta) == pytest.approx([-share for share in shares])
+    batch = Numbers([[-1.0, -1e31], [-1e31, -1e31]], words=[[-9.0, 0.0], [0.0, 0.0]])
+    outcome = MarginalLikelihood(words=2.0).step(batch, START)
+    assert chosen(outcome) == [0, -1]
+    assert gradient(outcome.solver_loss, batch.theta) == [-1, 0, 0, 0]
+
+
 def test_hard_em_trains_what_is_most_likely_without_dropout() -> None:
     batch = Numbers(LOGS, training=[[-9.0, -8.0, -1.0], [-1.0, -2.0]])
     outcome = HardEM().step(batch, START)
@@ -275,6 +287,17 @@ def test_mimax_gives_way_to_hard_em_after_its_epochs(switch: float, step: int, s
     outcome = Mimax(switch=switch).step(Numbers(LOGS, PHI), Moment(step, 10))
     assert (outcome.reconstructor_loss is None) == switched
     assert chosen(outcome) == ([1, 3] if switched else [2, 3])
+
+
+def test_after_its_epochs_mimax_can_be_marginal_likelihood() -> None:
+    words = [[-1.0, -2.0, -4.0], [-2.0, -1.0]]
+    batches = [Numbers(LOGS, PHI, words=words) for _ in range(2)]
+    outcome = Mimax(marginal=True, words=1.0).step(batches[0], Moment(10, 10))
+    wanted = MarginalLikelihood(words=1.0).step(batches[1], START)
+    assert outcome.reconstructor_loss is None
+    assert loss_of(outcome) == loss_of(wanted)
+    assert gradient(outcome.solver_loss, batches[0].theta) == gradient(wanted.solver_loss, batches[1].theta)
+    assert chosen(Mimax(marginal=True).step(Numbers(LOGS, PHI), START)) == [2, 3]  # before, as ever
 
 
 def test_mimax_simplicity_is_a_price_for_each_operation() -> None:

@@ -5,8 +5,8 @@
 Paper and this file: the true marginal over all of Z. (Of the public codes, one trains every solution as an instance
 of its own, another has the sign of the exponent turned round; neither is offered here.)
 
-``words`` w weights each solution by P(q's words | z)^w of the reconstructor of single words
-(:mod:`bonafide.learn.words`).
+``words`` w weights each solution by its share of P(q's words | z)^w over Z, by the reconstructor of single words
+(:mod:`bonafide.learn.words`): a prior that is not learned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class MarginalLikelihood:
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Sum over the solutions of each example."""
         scores = batch.solver_training_scores()
-        joint = scores + self.words * batch.words if self.words else scores
+        joint = scores
+        if self.words:
+            joint = joint + ragged.log_softmax(self.words * batch.words, batch.offsets)
         marginal = ragged.logsumexp(joint, batch.offsets)
         loss = -torch.where(marginal <= IMPOSSIBLE, 0.0, marginal).sum()
         return Outcome(loss, selected=best_solution(joint, batch.offsets), solver_scores=scores.detach())
