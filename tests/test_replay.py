@@ -166,8 +166,11 @@ def _data(root: Path, task: str) -> Path:
 
 
 @needs_gpu
-@pytest.mark.parametrize(("task", "candidates"), [("sql", 0), ("sql", 5), ("reading", 0), ("discrete", 0)])
-def test_a_run_with_graphs_is_a_run_without(tmp_path, task, candidates):
+@pytest.mark.parametrize(
+    ("task", "candidates", "solver"),
+    [("sql", 0, "slots"), ("sql", 5, "slots"), ("sql", 0, "text"), ("reading", 0, "slots"), ("discrete", 0, "slots")],
+)
+def test_a_run_with_graphs_is_a_run_without(tmp_path, task, candidates, solver):
     data, losses = _data(tmp_path / "data", task), []
     for graphs in (False, True):
         made = recipe(
@@ -175,7 +178,7 @@ def test_a_run_with_graphs_is_a_run_without(tmp_path, task, candidates):
             "mimax",
             data={"task": task, "max_solutions": 200},
             objective={"options": {"switch": 2.0, "candidates": candidates}},
-            solver={"dropout": 0.0},
+            solver={"dropout": 0.0, "kind": solver},
             reconstructor={"dropout": 0.0},
             train={"graphs": graphs, "precision": "fp32", "encoder_rate": 1e-4, "head_rate": 1e-4, "budget": 40_000},
         )

@@ -14,8 +14,8 @@ How this can differ from the paper, all off by default:
                      (:mod:`bonafide.learn.words`): φ is shown from the start what it would have to find out, and
                      nothing else changes. ``mimax+`` is this, w = 1.
 ``words`` w          add w · log P(q's words | z) to what chooses, after the switch too.
-``marginal``         after the switch maximum marginal likelihood instead of HardEM, with ``words`` as its prior: solutions
-                     that are as good as each other need not be told apart.
+``marginal``         after the switch maximum marginal likelihood instead of HardEM, with ``words`` as its prior:
+                     solutions that are as good as each other need not be told apart.
 ``solver_weight`` α  choose by log P_φ + α log P_θ.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``candidates``       both only among so many of Z, drawn anew at each step, as in the authors' code (30 to 50); faster,
