@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
-from bonafide.reproduce.compared import difference, genuine, settled, verdict
+from bonafide.reproduce.compared import difference, genuine, of_starts, settled, verdict
 from bonafide.reproduce.plots import row_bars, selection_curves
 from bonafide.reproduce.results import (
     Result,
@@ -180,6 +180,22 @@ def test_runs_are_ranked_by_what_needs_no_gold() -> None:
     assert page.rows == [["all", "6", "0.94", "-0.65"], ["not trained on gold", "5", "0.90", "–"]]
     few = rows_of({"low": [0.1, 0.2], "high": [0.3, 0.4], "ours": [], "gold": []})
     assert not any("without gold" in each.title for each in tabled(SMALL, few))
+
+
+def test_the_best_of_several_starts_is_the_one_that_is_described_shortest() -> None:
+    shares, descriptions = [0.5, 0.1, 0.6, 0.2, 0.4], [58.0, 63.0, 59.0, 58.5, 70.0]
+    results = rows_of({"low": [0.1, 0.2], "high": [], "ours": shares, "gold": [0.9] * 5})
+    for row in ("ours", "gold"):
+        for each, description in zip(results[row], descriptions, strict=True):
+            each.content["figures"] = {"description": description, "execution": 0.5}
+    pairs = [0.5, 0.5, 0.5, 0.5, 0.6, 0.2, 0.1, 0.2, 0.6, 0.2]
+    assert of_starts(results["ours"], "solution", 2) == pytest.approx(pairs)
+    found = verdict(SMALL, results, Check("ours", "solution", 35, worst=10, starts=2))
+    assert found.bar == "Ours, best of 2 starts: right solution, mean ≥ 35 %, worst of any 2 seeds ≥ 10 %"
+    assert (found.found, found.state) == ("mean 39.0 %, worst of any 2 seeds 10.0 %", "met")
+    assert verdict(SMALL, results, Check("ours", "solution", 35, worst=11, starts=2)).state == "missed"
+    (starts,) = [each for each in tabled(SMALL, results) if each.title.startswith("Several starts")]
+    assert starts.rows == [["Ours", "5", "36.0 % (10.0 %)", "39.0 % (10.0 %)", "42.0 % (20.0 %)"]]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=70), st.lists(st.floats(0, 1, width=16), min_size=1, max_size=40))

@@ -74,6 +74,5 @@ def can_attend_by_rows(states: Tensor) -> bool:
 
 
 AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(
-    NAME, sdpa_mask
-)  # for the decoder of the same configuration: without one it has no mask
+# The decoder of an encoder–decoder has the same configuration; transformers gives it no mask where none is known.
+AttentionMaskInterface.register(NAME, sdpa_mask)
