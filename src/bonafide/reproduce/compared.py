@@ -131,29 +131,20 @@ def verdict(table: Table, results: Results, check: Check) -> Verdict:
         return _time_verdict(table, results, check, check.seconds)
     if check.against:
         return _difference_verdict(table, results, check)
-    label, of = table.row(check.row).label, "seed"
-    figures = list(by_seed(results[check.row], check.measure).values())
-    if check.starts > 1:
-        label, of = f"{label}, {starts_named(check.starts)}", f"of any {check.starts} seeds"
-        figures = of_starts(results[check.row], check.measure, check.starts)
+    label, figures = table.row(check.row).label, by_seed(results[check.row], check.measure)
     ceiling = mean(results[check.over], check.measure) if check.over else 1.0
     subject = f"{label} / {table.row(check.over).label}" if check.over else label
     bar = f"{subject}: {MEASURES[check.measure]}, mean ≥ {_bar(check, check.mean)}"
     if check.worst is not None:
-        bar += f", worst {of} ≥ {_bar(check, check.worst)}"
+        bar += f", worst seed ≥ {_bar(check, check.worst)}"
     if not figures or not ceiling:
         return Verdict(bar, _seeds(table, results, check), "open")
-    average, worst = float(np.mean(figures)) / ceiling, min(figures) / ceiling
+    average, worst = float(np.mean(list(figures.values()))) / ceiling, min(figures.values()) / ceiling
     scale = 1.0 if check.over else 0.01
     met = average >= scale * check.mean - _ROUNDING
     met &= check.worst is None or worst >= scale * check.worst - _ROUNDING
-    found = f"mean {_shown(check, average)}, worst {of} {_shown(check, worst)}"
+    found = f"mean {_shown(check, average)}, worst seed {_shown(check, worst)}"
     return Verdict(bar, f"{found}{_so_far(table, results, check)}", "met" if met else "missed")
-
-
-def starts_named(count: int) -> str:
-    """As a reader sees it."""
-    return f"best of {count} starts"
 
 
 def _time_verdict(table: Table, results: Results, check: Check, most: float) -> Verdict:

@@ -72,7 +72,6 @@ class Check:
     against: str = ""
     p: float | None = None
     seconds: float | None = None
-    starts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
