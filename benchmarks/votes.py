@@ -5,8 +5,8 @@
 
 Of the ``--beam`` likeliest solutions of each dev question the best by log P(z | d, q) + w · vote is taken, where the
 vote is log P(q | d, z) by the reconstructor (where the run has one) or by `learn/words.py`. Printed for each weight w:
-right solutions among the questions whose gold is known, right answers, and both over the questions with at least two
-solutions if ``--solutions`` has the dev questions' sets.
+right solutions among the questions whose gold is known, right answers, F1 where a task has it, and these over the
+questions with at least two solutions if ``--solutions`` has the dev questions' sets.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def _count(
     first: list[Any],
     several: bool,
 ) -> None:
-    right = {"answer": model.task.scores(first[0], example)["execution"] if first else 0.0}
+    scores = model.task.scores(first[0], example) if first else {}
+    right = {"answer": scores.get("execution", 0.0)}
+    if model.task.name in ("discrete", "reading"):
+        right["F1"] = scores.get("f1", 0.0)
     if example.id in gold:
         known, right_one = is_gold(asked, first, asked.gold(gold[example.id], example))
         if known:

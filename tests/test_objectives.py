@@ -300,6 +300,21 @@ def test_after_its_epochs_mimax_can_be_marginal_likelihood() -> None:
     assert chosen(Mimax(marginal=True).step(Numbers(LOGS, PHI), START)) == [2, 3]  # before, as ever
 
 
+@pytest.mark.parametrize("marginal", [False, True])
+def test_a_lasting_reconstructor_learns_on_from_draws_and_changes_nothing_for_the_solver(marginal: bool) -> None:
+    counts: Counter[int] = Counter()
+    for step in range(1000):
+        batches = [Numbers([[math.log(0.7), math.log(0.3)]], [[-1.0, -2.0]], step=step) for _ in range(2)]
+        outcome = Mimax(lasting=True, marginal=marginal).step(batches[0], Moment(10, 10))
+        usual = Mimax(marginal=marginal).step(batches[1], Moment(10, 10))
+        assert usual.reconstructor_loss is None
+        assert chosen(outcome) == chosen(usual)
+        assert gradient(outcome.solver_loss, batches[0].theta) == gradient(usual.solver_loss, batches[1].theta)
+        counts.update(drawn(batches[0], outcome))
+    assert counts[0] / 1000 == pytest.approx(0.7, abs=0.05)
+    assert counts[0] + counts[1] == 1000
+
+
 def test_mimax_simplicity_is_a_price_for_each_operation() -> None:
     batch = Numbers(LOGS, PHI, operations=[[0, 0, 3], [0, 0]])
     assert chosen(Mimax(simplicity=0.5).step(batch, START)) == [2, 3]  # −1 − 1.5 > −3

@@ -16,6 +16,8 @@ How this can differ from the paper, all off by default:
 ``words`` w          add w · log P(q's words | z) to what chooses, after the switch too.
 ``marginal``         after the switch maximum marginal likelihood instead of HardEM, with ``words`` as its prior:
                      solutions that are as good as each other need not be told apart.
+``lasting``          φ goes on learning from draws after the switch, for its vote on what is predicted (the paper's
+                     stops there, since it chooses no more).
 ``solver_weight`` α  choose by log P_φ + α log P_θ.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``candidates``       both only among so many of Z, drawn anew at each step, as in the authors' code (30 to 50); faster,
@@ -27,9 +29,10 @@ How this can differ from the paper, all off by default:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from bonafide import ragged
 from bonafide.learn.hard_em import HardEM
@@ -51,6 +54,7 @@ class Mimax:
     words: float = 0.0
     told: float = 0.0
     marginal: bool = False
+    lasting: bool = False
 
     @property
     def needs_reconstructor(self) -> bool:
@@ -65,24 +69,18 @@ class Mimax:
         """Draw z′ for the reconstructor and choose z″ for the solver."""
         if self.switched(moment):
             later = MarginalLikelihood(words=self.words) if self.marginal else HardEM(words=self.words)
-            return later.step(batch, moment)
+            outcome = later.step(batch, moment)
+            likely = outcome.solver_scores
+            if not self.lasting or likely is None or not len(likely):
+                return outcome
+            return replace(outcome, reconstructor_loss=self._explaining_loss(batch, likely))
         # The longest job first: while a GPU scores all of Z, the CPU queues the many small ones that follow.
         reconstructor = batch.reconstructor_scores(self.candidates)
         solver = batch.solver_scores()
         if not len(solver):
             return HardEM(words=self.words).step(batch, moment)
         likely = torch.where(reconstructor == -torch.inf, -torch.inf, solver) if self.candidates else solver
-        if self.told:
-            likely = torch.where(likely <= IMPOSSIBLE, likely, likely + self.told * batch.words)
-        drawn = torch.cat(
-            [
-                ragged.sample(likely / self.temperature, batch.offsets, batch.uniform(f"z-prime-{n}"))
-                for n in range(self.samples)
-            ]
-        )
-        impossible = scores_of(likely, drawn) <= IMPOSSIBLE  # masked, not left out: that would wait for the device
-        explained = batch.reconstructor_training_scores(drawn.clamp(min=0))
-        loss = -torch.where(impossible, 0.0, explained).sum() / self.samples
+        loss = self._explaining_loss(batch, likely)
         score = reconstructor - self.simplicity * batch.operations
         if self.solver_weight:
             score = score + self.solver_weight * solver
@@ -97,6 +95,20 @@ class Mimax:
         else:
             solver_loss = chosen_loss(training, chosen)
         return Outcome(solver_loss, loss, chosen, solver, reconstructor)
+
+    def _explaining_loss(self, batch: Batch, likely: Tensor) -> Tensor:
+        """−Σ log P_φ(q | d, z′) of draws by these scores of the solver."""
+        if self.told:
+            likely = torch.where(likely <= IMPOSSIBLE, likely, likely + self.told * batch.words)
+        drawn = torch.cat(
+            [
+                ragged.sample(likely / self.temperature, batch.offsets, batch.uniform(f"z-prime-{n}"))
+                for n in range(self.samples)
+            ]
+        )
+        impossible = scores_of(likely, drawn) <= IMPOSSIBLE  # masked, not left out: that would wait for the device
+        explained = batch.reconstructor_training_scores(drawn.clamp(min=0))
+        return -torch.where(impossible, 0.0, explained).sum() / self.samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     recipe = recipe_from(model.about["recipe"], "the model")
     greedy, told = _Judged(asked, dev), []
     votes = model.reconstructor is not None and asked.task != "reading"  # there it adds nothing
-    guided = _Judged(asked, dev) if asked.task == "sql" or votes else None
+    guided = _Judged(asked, dev) if asked.task in ("sql", "discrete") or votes else None
     for start in range(0, len(dev.examples), _BATCH):
         part = dev.examples[start : start + _BATCH]
         questions = [(dev.split.context_of(each), each.question) for each in part]
