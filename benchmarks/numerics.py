@@ -273,7 +273,7 @@ def trained_on(items: Sequence[Prepared], chosen: Sequence[int], model: Model, w
     places = batch.offsets[:-1] + torch.tensor(chosen, device=way.device)
     losses = {
         "φ": (model.reconstructor, -batch.reconstructor_training_scores(places).sum() / len(items)),
-        "θ": (model.solver, chosen_loss(batch.solver_training_scores(), places) / len(items)),
+        "θ": (model.solver, chosen_loss(batch, places) / len(items)),
     }
     found = {}
     for name, (module, loss) in losses.items():

@@ -25,7 +25,7 @@ from bonafide.learn.methods import METHODS, build_objective
 from bonafide.learn.microbatch import MicroBatch
 from bonafide.learn.mimax import Mimax, MimaxPlus
 from bonafide.learn.mml import MarginalLikelihood
-from bonafide.learn.objective import Moment, Objective, Outcome
+from bonafide.learn.objective import Moment, Objective, Outcome, scores_of
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.supervised import Supervised
 from bonafide.learn.trainer import Trainer
@@ -74,6 +74,9 @@ class Numbers:
 
     def solver_training_scores(self) -> Tensor:
         return self.theta
+
+    def solver_training_scores_of(self, chosen: Tensor) -> Tensor:
+        return scores_of(self.theta, chosen)
 
     def reconstructor_scores(self, most: int = 0) -> Tensor:
         scores = self.phi.detach().clone()

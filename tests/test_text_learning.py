@@ -162,8 +162,8 @@ class _Batch:
     def solver_scores(self) -> torch.Tensor:
         return torch.tensor([0.0, -40.0])
 
-    def solver_training_scores(self) -> torch.Tensor:
-        return torch.tensor([0.0, -40.0])
+    def solver_training_scores_of(self, chosen: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([0.0, -40.0])[chosen]
 
     def reconstructor_scores(self, most: int = 0) -> torch.Tensor:
         return torch.tensor([-9.0, -3.0])

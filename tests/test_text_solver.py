@@ -14,6 +14,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from bonafide import attention
 from bonafide.errors import BonafideError
+from bonafide.learn.objective import loss_of, scores_of
 from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.tasks.text.features import collate
 from bonafide.tasks.text.solver import TextSolver, TextSpec, build_text_solver, train_tokenizer
@@ -61,6 +62,30 @@ def test_scores_do_not_depend_on_the_batch_or_on_the_chunks(solver: TextSolver) 
     assert len(small.chunks) == 5
     with torch.no_grad():
         torch.testing.assert_close(solver.log_prob(solver(small), small), together)
+
+
+@pytest.mark.parametrize("chosen", [[1, 3], [2, -1], [-1, -1], [4, 0]])
+def test_chosen_candidates_alone_have_the_scores_and_gradients_that_they_have_among_all(
+    solver: TextSolver, chosen: list[int]
+) -> None:
+    features = [solver.features(QUESTIONS[place], CONTEXTS[place], CANDIDATES[place]) for place in (0, 1)]
+    batch, places = solver.collate(features), torch.tensor(chosen)
+    alone, among = solver.log_prob_of(batch, places), scores_of(solver.log_prob(solver(batch), batch), places)
+    torch.testing.assert_close(alone, among)
+    weights = [weight for weight in solver.parameters() if weight.requires_grad]
+    if (places >= 0).any():
+        found, wanted = (torch.autograd.grad(loss_of(each), weights, allow_unused=True) for each in (alone, among))
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    else:
+        assert float(loss_of(alone).detach()) == 0
+
+
+def test_a_chosen_candidate_that_is_too_long_is_impossible_and_none_is_chosen_of_nothing(solver: TextSolver) -> None:
+    batch = solver.collate([solver.features("q", "", ["1 + 1 " * 200, "x"])])
+    assert solver.log_prob_of(batch, torch.tensor([0])).tolist() == [-torch.inf]
+    empty = solver.collate([solver.features("q", "", [])])
+    assert solver.log_prob_of(empty, torch.tensor([-1])).tolist() == [-torch.inf]
 
 
 def by_rows_plainly(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, chosen_loss, scores_of
+from bonafide.learn.objective import IMPOSSIBLE, Batch, Moment, Outcome, loss_of
 
 
 class FirstOnly:
@@ -21,6 +21,5 @@ class FirstOnly:
     def step(self, batch: Batch, moment: Moment) -> Outcome:
         """Choose the first solution."""
         first = torch.where(batch.offsets.diff() > 0, batch.offsets[:-1], -1)
-        scores = batch.solver_training_scores()
-        trains = scores_of(scores.detach(), first) > IMPOSSIBLE
-        return Outcome(chosen_loss(scores, first), selected=torch.where(trains, first, -1))
+        scores = batch.solver_training_scores_of(first)
+        return Outcome(loss_of(scores), selected=torch.where(scores.detach() > IMPOSSIBLE, first, -1))

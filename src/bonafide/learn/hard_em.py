@@ -44,4 +44,4 @@ class HardEM:
         if self.words:
             chosen_by = chosen_by + self.words * batch.words
         best = best_solution(chosen_by, batch.offsets)
-        return Outcome(chosen_loss(batch.solver_training_scores(), best), selected=best, solver_scores=scores)
+        return Outcome(chosen_loss(batch, best), selected=best, solver_scores=scores)

@@ -151,6 +151,15 @@ class Narrowing(Protocol):
         ...
 
 
+@runtime_checkable
+class Selective(Protocol):
+    """A solver that computes something for each solution, and can be asked for it for a few alone."""
+
+    def log_prob_of(self, batch: Any, chosen: Tensor) -> Tensor:
+        """(chosen,): log P(z | d, q) of these places among the batch's solutions, −inf for −1."""
+        ...
+
+
 SolverModule = Any  # a torch module that is a Solver: Python has no type for both
 
 

@@ -28,9 +28,9 @@ from bonafide.learn.explaining import (
     scores_in_parts,
     sent,
 )
-from bonafide.learn.learnable import Features, Narrowing, SolverBatch, SolverModule
+from bonafide.learn.learnable import Features, Narrowing, Selective, SolverBatch, SolverModule
 from bonafide.learn.memory import ENDLESS, RandomState, Room
-from bonafide.learn.objective import Moment
+from bonafide.learn.objective import Moment, scores_of
 from bonafide.learn.words import Floats
 from bonafide.reconstruct.batches import Batch
 from bonafide.reconstruct.layout import Layout
@@ -234,6 +234,14 @@ class MicroBatch:
     def solver_training_scores(self) -> Tensor:
         """(solutions,): to train on."""
         return self._training_scores
+
+    def solver_training_scores_of(self, chosen: Tensor) -> Tensor:
+        """(chosen,): to train on."""
+        solver = self._models.solver
+        if self._batch is None or not isinstance(solver, Selective):
+            return scores_of(self.solver_training_scores(), chosen)
+        with self._models.autocast():
+            return solver.log_prob_of(self._batch, chosen)
 
     @cached_property
     def _training_scores(self) -> Tensor:

@@ -88,12 +88,11 @@ class Mimax:
             score = score + self.words * batch.words
         score = torch.where(solver <= IMPOSSIBLE, -torch.inf, score)  # what the solver cannot produce cannot train it
         chosen = best_solution(score, batch.offsets)
-        training = batch.solver_training_scores()
         if self.soft:
             weights = ragged.softmax(score, batch.offsets)
-            solver_loss = -(weights * training.clamp(min=-1e4)).sum()
+            solver_loss = -(weights * batch.solver_training_scores().clamp(min=-1e4)).sum()
         else:
-            solver_loss = chosen_loss(training, chosen)
+            solver_loss = chosen_loss(batch, chosen)
         return Outcome(solver_loss, loss, chosen, solver, reconstructor)
 
     def _explaining_loss(self, batch: Batch, likely: Tensor) -> Tensor:

@@ -74,6 +74,10 @@ class Batch(Protocol):
         """(solutions,): log P_θ(z | d, q) to train on: dropout on, with gradient."""
         ...
 
+    def solver_training_scores_of(self, chosen: Tensor) -> Tensor:
+        """(chosen,): the same of these solutions, −inf for −1; a solver that writes computes no others."""
+        ...
+
     def reconstructor_scores(self, most: int = 0) -> Tensor:
         """(solutions,): log P_φ(q | d, z) to decide by; no gradient.
 
@@ -112,10 +116,14 @@ class Objective(Protocol):
         ...
 
 
-def chosen_loss(scores: Tensor, chosen: Tensor) -> Tensor:
+def chosen_loss(batch: Batch, chosen: Tensor) -> Tensor:
     """−Σ log P over the chosen solutions; −1 and solutions that the solver cannot produce train nothing."""
-    picked = scores_of(scores, chosen)
-    return -picked.masked_fill(picked <= IMPOSSIBLE, 0.0).sum()
+    return loss_of(batch.solver_training_scores_of(chosen))
+
+
+def loss_of(scores: Tensor) -> Tensor:
+    """−Σ of these; of solutions that the solver cannot produce, nothing."""
+    return -scores.masked_fill(scores <= IMPOSSIBLE, 0.0).sum()
 
 
 def scores_of(scores: Tensor, chosen: Tensor) -> Tensor:

@@ -68,6 +68,10 @@ class QueryWriter(nn.Module):
         """(solutions,): log P(z | table, question), exact; −inf where z is longer than the decoder can write."""
         return self.text.log_prob(output, batch)
 
+    def log_prob_of(self, batch: TextBatch, chosen: Tensor) -> Tensor:
+        """(chosen,): the same of these solutions alone, −inf for −1."""
+        return self.text.log_prob_of(batch, chosen)
+
     def decode(
         self,
         output: SolverOutput,

@@ -73,6 +73,8 @@ class TextBatch:
     piece_counts: Tensor  # (examples,)
     question_pieces: Tensor  # (examples,)
     chunks: tuple[Chunk, ...]
+    tokens: Tensor  # (tokens of all candidates,): one after the other
+    starts: Tensor  # (solutions + 1,): where each begins in them
     reachable: Tensor  # (solutions,)
     offsets: Tensor  # (examples + 1,)
 
@@ -112,6 +114,8 @@ def collate(features: Sequence[Features], padding: int, start: int, chunk_tokens
         piece_counts=torch.tensor([len(each.pieces) for each in features]),
         question_pieces=torch.tensor([each.question_pieces for each in features]),
         chunks=tuple(chunks),
+        tokens=torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *targets])),
+        starts=torch.from_numpy(np.concatenate([np.zeros(1, np.int64), lengths.cumsum()])),
         reachable=torch.from_numpy(np.concatenate([np.zeros(0, bool), *(each.reachable for each in features)])),
         offsets=torch.tensor([0, *sizes]).cumsum(0),
     )

@@ -127,6 +127,23 @@ class TextSolver(nn.Module):
         """(solutions,): log P(z | d, q), exact; −inf where z is longer than the decoder can write."""
         return output.scores.masked_fill(~batch.reachable, -torch.inf)
 
+    def log_prob_of(self, batch: TextBatch, chosen: Tensor) -> Tensor:
+        """(chosen,): log P(z | d, q) of these solutions, −inf for −1; the others are not computed."""
+        if not len(batch.reachable):
+            return self.bart.lm_head.weight.new_full((len(chosen),), -torch.inf)
+        states = self.encoder(batch.pieces, batch.piece_counts, batch.question_pieces)
+        places = chosen.clamp(min=0)
+        first, stop = batch.starts[places], batch.starts[places + 1]
+        column = torch.arange(int((stop - first).max()), device=chosen.device)
+        said = column < (stop - first)[:, None]
+        targets = batch.tokens[(first[:, None] + column).clamp(max=len(batch.tokens) - 1)]
+        targets = targets.masked_fill(~said, int(self._config.pad_token_id))
+        start = targets.new_full((len(chosen), 1), int(self._config.decoder_start_token_id))
+        examples = torch.searchsorted(batch.offsets, places, right=True) - 1
+        chunk = Chunk(places, examples, torch.cat([start, targets[:, :-1]], dim=1), targets, said)
+        possible = batch.reachable[places] & (chosen >= 0)
+        return self._scores(chunk, states, _read_mask(batch)).masked_fill(~possible, -torch.inf)
+
     @torch.no_grad()
     def decode(self, batch: TextBatch, beam: int = 1, top: int = 1) -> list[list[tuple[str, float]]]:
         """For each example the ``top`` likeliest texts that a beam search finds, with log P, best first."""
