@@ -284,6 +284,29 @@ def test_out_of_memory_ends_at_the_same_weights(
     assert figures[0] == pytest.approx(figures[1], rel=1e-3)
 
 
+def test_recordings_go_before_micro_batches_are_made_smaller(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = slow(data, "mimax", budget=100_000)
+    with in_folder(made, tmp_path / "whole") as trainer:
+        trainer.run()
+    with in_folder(made, tmp_path / "short") as trainer:
+        held = [2, 1]  # so often have encoder and reconstructor recordings to let go
+
+        def forget(place: int) -> bool:
+            held[place] -= 1
+            return held[place] >= 0
+
+        monkeypatch.setattr(trainer.solver.encoder, "forget_recordings", lambda: forget(0))
+        monkeypatch.setattr(trainer.reconstructor, "forget_recordings", lambda: forget(1))
+        failed = fail_on_more_than(trainer, examples=3, to_step=1)
+        trainer.run()
+    events = [entry for entry in RunFolder(tmp_path / "short", made).metrics() if "out_of_memory" in entry]
+    assert len(events) == len(failed)
+    assert [entry["budget"] == made.train.budget for entry in events[:3]] == [True, True, False]
+    assert_near(tmp_path / "short", tmp_path / "whole")
+
+
 def test_when_memory_is_there_again_it_is_used(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = slow(data, "mml", budget=100_000)
     with in_folder(made, tmp_path / "whole") as trainer:

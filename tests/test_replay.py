@@ -216,6 +216,35 @@ def test_attention_by_rows_equals_attention_with_a_mask(precision, tolerance):
 
 
 @needs_gpu
+def test_recordings_that_are_forgotten_give_their_memory_back_and_half_as_many_are_made_anew():
+    torch.manual_seed(0)
+    net = _Net().cuda()
+    replay = Replay(net)
+    inputs = [
+        (torch.randint(0, 50, (rows, 4096), device="cuda"), torch.randn(rows, 4096, 16, device="cuda"))
+        for rows in (32, 64)
+    ]
+
+    def trained() -> list[float]:
+        net.zero_grad()
+        for each in inputs:
+            replay(net.forward, *each).square().sum().backward()
+        return [float(weight.grad.sum()) for weight in net.parameters() if weight.grad is not None]
+
+    plain = trained()
+    recorded = [trained() for _ in range(2)][1]
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    assert replay.forget()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < before
+    again = [trained() for _ in range(3)][2]
+    assert len(replay._recordings) == 1
+    assert recorded == pytest.approx(plain, rel=1e-3)
+    assert again == pytest.approx(plain, rel=1e-3)
+
+
+@needs_gpu
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
 def test_an_encoder_reads_the_same_by_rows(precision):
     torch.manual_seed(0)

@@ -73,6 +73,10 @@ class Encoder(nn.Module):
             self.attend_by_rows()
             self._replay = Replay(self)
 
+    def forget_recordings(self) -> bool:
+        """Let go the memory of what was recorded; whether there was any (:meth:`Replay.forget`)."""
+        return self._replay is not None and self._replay.forget()
+
     def attend_by_rows(self) -> None:
         """From now on attend as :mod:`bonafide.attention` does, if this encoder then reads what it read before."""
         device = self.model.device

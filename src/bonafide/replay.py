@@ -62,12 +62,26 @@ class Replay:
         self._device = self._weights[0].device
         self._anchor = torch.zeros((), device=self._device, requires_grad=True)  # autograd follows what it touches
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        self._begin(_MOST)
+
+    def _begin(self, most: int) -> None:
+        """With no recording yet, and so many at most."""
         # One memory for what needs no gradient (None), and one for each place.
         self._pools = {place: torch.cuda.graph_pool_handle() for place in (None, *range(_PLACES))}
-        self._most = _MOST
+        self._most = most
         self._met: set[Hashable] = set()
         self._recordings: dict[Hashable, _Recording] = {}
         self._waiting: dict[int, weakref.ref[_Pass]] = {}
+
+    def forget(self) -> bool:
+        """Let all recordings go, for the memory that they hold, and make half as many anew; whether there were any.
+
+        To be called where no forward pass waits for its backward pass.
+        """
+        held = len(self._recordings)
+        if held:
+            self._begin(held // 2)
+        return held > 0
 
     def __call__(self, function: Function, *inputs: Tensor, setting: Hashable = ()) -> Any:
         """``function(*inputs)``; ``setting`` is whatever else the function's kernels depend on."""

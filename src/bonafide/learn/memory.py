@@ -3,7 +3,8 @@
 A micro-batch is what fits the token budget (``train.budget``). Where memory runs out all the same, the trainer drops
 what the step has done so far, puts the random streams back, and does the step again with a smaller budget. A step's
 loss is a sum over its examples, so the weights come out the same, but for dropout. Others may use the same memory and
-give it back: after some steps the budget is doubled again, and after ever more of them where that was too early.
+give it back: after some steps the budget is doubled again, and after ever more of them where that was too early. On a
+GPU, recordings (:mod:`bonafide.replay`) go first: they keep memory that nothing else can use.
 """
 
 from __future__ import annotations

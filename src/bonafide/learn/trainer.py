@@ -44,7 +44,7 @@ from bonafide.learn.cutting import Budget, micro_batches
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.learnable import Item, Proposing, learnable
-from bonafide.learn.memory import ENDLESS, Room, fitting, no_way_back
+from bonafide.learn.memory import ENDLESS, Room, fitting, give_back, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
 from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals
@@ -333,7 +333,7 @@ class Trainer:
             yield part
 
     def _shrink(self, reason: str) -> None:
-        """Drop what was begun, and make the micro-batches smaller for a while."""
+        """Drop what was begun and the recordings; where there are none, make the micro-batches smaller for a while."""
         for optimiser in self.optimisers.values():
             optimiser.zero_grad()
         self._ahead.forget()
@@ -342,7 +342,12 @@ class Trainer:
                 f"Memory ran out on {len(self._at)} examples ({reason}). With train.shard, processes compute together, "
                 "and one cannot do a step again alone. Start anew with a smaller train.budget."
             )
-        self._budget.shrink(self.step, self.items, self._at, self.models, reason)
+        readers = [self.solver.encoder, *([] if self.reconstructor is None else [self.reconstructor])]
+        forgotten = [each.forget_recordings() for each in readers]  # they may hold as much as the step itself
+        if any(forgotten):
+            give_back(self.models.device)
+        else:
+            self._budget.shrink(self.step, self.items, self._at, self.models, reason)
         self._log({"step": self.step + 1, "out_of_memory": reason, "budget": self.room.budget})
 
     def _backward(self, outcome: Outcome, examples: int, totals: dict[str, Tensor]) -> None:

@@ -74,6 +74,10 @@ class Reconstructor(nn.Module):
         """From now on train by CUDA graphs (:mod:`bonafide.replay`)."""
         self._replay = Replay(self)
 
+    def forget_recordings(self) -> bool:
+        """Let go the memory of what was recorded; whether there was any (:meth:`Replay.forget`)."""
+        return self._replay is not None and self._replay.forget()
+
     @property
     def markers(self) -> Markers:
         """The checkpoint's markers and positions."""

@@ -130,7 +130,7 @@ class TextSolver(nn.Module):
     def log_prob_of(self, batch: TextBatch, chosen: Tensor) -> Tensor:
         """(chosen,): log P(z | d, q) of these solutions, −inf for −1; the others are not computed."""
         if not len(batch.reachable):
-            return self.bart.lm_head.weight.new_full((len(chosen),), -torch.inf)
+            return torch.full((len(chosen),), -torch.inf, device=chosen.device)
         states = self.encoder(batch.pieces, batch.piece_counts, batch.question_pieces)
         places = chosen.clamp(min=0)
         first, stop = batch.starts[places], batch.starts[places + 1]
