@@ -188,3 +188,19 @@ def test_the_benchmark_counts_gold_among_the_first(tmp_path):
     assert found["first 5"] == np.mean([first < 5 for first, _ in ranks.values()])
     assert found["chance"] == pytest.approx(np.mean([1 / count for _, count in ranks.values()]))
     assert found["first 1"] > 3 * found["chance"]
+
+
+def test_the_benchmark_counts_the_operations_of_what_is_kept(tmp_path):
+    data, benchmark = write_data(tmp_path), module_at("benchmarks/words.py")
+    overrides = [f"data.root={data}", f"data.solutions={data / 'solutions'}", "data.largest=1.0"]
+    found = benchmark.mixes("wikisql-hard-mimax+", overrides, 48, 1)
+    first = benchmark.measured("wikisql-hard-mimax+", overrides, 48)
+    names = {name for name, _ in found}
+    assert sum(found[name, "likeliest"]["questions"] for name in names) == first["questions"]
+    own = sum(found[name, "likeliest"][name] * found[name, "likeliest"]["questions"] for name in names)
+    assert own / first["questions"] >= first["first 1"]  # who finds gold finds its aggregate
+    for shares in found.values():
+        assert sum(shares[each] for each in shares if each.count("_") == 1) == pytest.approx(1)
+    whole = benchmark.mixes("wikisql-hard-mimax+", overrides, 48, 10**9)
+    for name in names:
+        assert whole[name, "likeliest"] == pytest.approx(whole[name, "at random"])
