@@ -139,4 +139,11 @@ def _told(shown: RenderedSet) -> set[str]:
         for piece in segment:
             if isinstance(piece, Word) and any(map(str.isalpha, piece.text)):
                 holders.setdefault(piece.text, []).append(place)
-    return {text for text, places in holders.items() if not np.isin(shown.composition, places).any(1).all()}
+    return {text for text, places in holders.items() if not _in_all(places, shown)}
+
+
+def _in_all(places: list[int], shown: RenderedSet) -> bool:
+    """Whether each solution has one of these segments."""
+    held = np.zeros(len(shown.segments) + 1, dtype=bool)  # the last one is of what a solution has not: −1
+    held[places] = True
+    return bool(held[shown.composition].any(1).all())

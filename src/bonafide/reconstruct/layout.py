@@ -47,8 +47,8 @@ def tokenise(rendered: RenderedSet, question: str, tokenizer: PreTrainedTokenize
     """The layout of one example. The tokenizer must be a fast one that knows ``<sol>`` and ``<span>``."""
     span_token = _placeholder_id(tokenizer)
     pieces = [piece for segment in rendered.segments for piece in segment]
-    texts = list(dict.fromkeys(_spaced(piece.text) for piece in pieces if not isinstance(piece, SpanReference)))
-    encoded = dict(zip(texts, encode(texts, tokenizer), strict=True))
+    texts = tuple(dict.fromkeys(_spaced(piece.text) for piece in pieces if not isinstance(piece, SpanReference)))
+    encoded = dict(zip(texts, _remembered(texts, tokenizer), strict=True))
     references = list(dict.fromkeys(piece for piece in pieces if isinstance(piece, SpanReference)))
     number = {reference: place for place, reference in enumerate(references)}
 
@@ -74,7 +74,7 @@ def tokenise(rendered: RenderedSet, question: str, tokenizer: PreTrainedTokenize
         placeholders=np.array(placeholders, np.int32),
         starts=np.array(starts, np.int32),
         composition=np.asarray(rendered.composition, np.int32),
-        question=np.array([*encode([question], tokenizer)[0], closing_token(tokenizer)], np.int32),
+        question=np.array([*_remembered((question,), tokenizer)[0], closing_token(tokenizer)], np.int32),
     )
 
 
@@ -99,6 +99,11 @@ def encode(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[list[in
         "input_ids"
     ]
     return ids
+
+
+@lru_cache(maxsize=64)  # a question has a layout for each of its paragraphs, and their solutions the same words
+def _remembered(texts: tuple[str, ...], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    return encode(list(texts), tokenizer)
 
 
 def closing_token(tokenizer: PreTrainedTokenizerBase) -> int:
