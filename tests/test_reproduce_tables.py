@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
+from bonafide.reproduce import shown
 from bonafide.reproduce.compared import difference, genuine, of_starts, settled, verdict
 from bonafide.reproduce.plots import row_bars, selection_curves
 from bonafide.reproduce.results import (
@@ -168,6 +169,16 @@ def test_a_page_holds_every_row_with_its_seeds_and_the_paper_beside_it() -> None
     assert pages["Right solution"].head[4] == "against High"
     assert rows["High"][4:] == ["–", "–", "–"]
     assert rows["Ours"][4].startswith("+17.5 [")
+
+
+def test_a_chart_with_too_many_rows_keeps_the_best_baseline_the_first_and_last_of_ours_and_gold() -> None:
+    roles = {"a": "baseline", "b": "baseline", "c": "ours", "d": "ours", "e": "control", "f": "ours", "g": "gold"}
+    many = dataclasses.replace(
+        table("sql-hard"), rows=tuple(Row(name, name, "wikisql-hard-mml", 1, role=role) for name, role in roles.items())
+    )
+    results = rows_of({name: [0.5 + place / 20] for place, name in enumerate(roles)})
+    chart = shown._plots(many, results)["by-size"]
+    assert [name for name in roles if f">{name}</text>" in chart] == ["b", "c", "f", "g"]
 
 
 def test_runs_are_ranked_by_what_needs_no_gold() -> None:

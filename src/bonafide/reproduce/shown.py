@@ -343,9 +343,13 @@ def _plots(table: Table, results: Results) -> dict[str, str]:
 
 
 def _charted(table: Table, rows: Sequence[Row], results: Results) -> list[Row]:
-    """The best baseline, what is ours, and the ceiling: as many as a chart has colours."""
+    """The best baseline, the first and the last of what is ours, and the ceiling: as many as a chart has colours."""
     base = best_baseline(table, results, _broken_down(table, rows, results))
-    return [row for row in rows if row.name == base or row.role in ("ours", "gold")][:_IN_A_CHART]
+    held = {row.name for row in rows if row.name == base or row.role == "gold"}
+    ours = [row.name for row in rows if row.role == "ours"]
+    room = max(0, _IN_A_CHART - len(held))
+    held |= set(ours if len(ours) <= room else [*ours[: room // 2], *ours[len(ours) - (room - room // 2) :]])
+    return [row for row in rows if row.name in held][:_IN_A_CHART]
 
 
 def _bars(
