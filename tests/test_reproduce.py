@@ -22,7 +22,7 @@ from bonafide.evaluate.headers import read_headers, right_by_headers
 from bonafide.examples import write_jsonl
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.recipe import read_recipe
-from bonafide.learn.saved import load
+from bonafide.learn.saved import Model, load
 from bonafide.learn.steps import Progress
 from bonafide.report.runs import evaluate_run
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -178,13 +178,33 @@ SMALL_TEXT = (
 )  # fmt: skip
 
 
-def trained(name: str, data: Path, out: Path, *settings: str) -> tuple[Result, Path]:
-    """The result of one MIMAX run of a table, and its folder."""
-    asked = Asked(out, data, 1, ("mimax",), (*SMALL_TEXT, *settings))
+def trained(name: str, data: Path, out: Path, *settings: str, row: str = "mimax") -> tuple[Result, Path]:
+    """The result of one run of a table, and its folder."""
+    asked = Asked(out, data, 1, (row,), (*SMALL_TEXT, *settings))
     (job,) = planned(table(name), asked)
     run_job(job.content)
-    (result,) = results_of(table(name), asked)["mimax"]
+    (result,) = results_of(table(name), asked)[row]
     return result, Path(job.content["run"])
+
+
+def test_programs_of_a_method_without_a_reconstructor_are_guided_by_a_beam_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, beams, predict_all = tmp_path / "data", [], Model.predict_all
+
+    def noted(self: Model, asked: Any, top: int = 1, beam: int = 1, *others: Any, **named: Any) -> list[list[Any]]:
+        beams.append(beam)
+        return predict_all(self, asked, top, beam, *others, **named)
+
+    monkeypatch.setattr(Model, "predict_all", noted)
+    write_discrete_benchmark(data / "train", seed=1, passages=4, questions=6, scenes=("games",))
+    write_discrete_benchmark(data / "dev", seed=1, passages=2, questions=6, split="dev", scenes=("games",))
+    result, run = trained("discrete-synthetic", data, tmp_path / "out", row="mml")
+    assert 20 in beams
+    dev = data / "dev"
+    own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", beam=20).figures
+    assert result.figure("f1-guided") == pytest.approx(own["f1"], abs=1e-3)
+    assert result.figure("solution-guided") == own["logical_form"]["share"]
 
 
 def test_programs_are_judged_as_their_own_evaluation_judges_them(
