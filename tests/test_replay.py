@@ -135,7 +135,7 @@ def test_without_memory_for_recordings_calls_are_plain(monkeypatch):
     tokens, marks = torch.randint(0, 50, (4, 5), device="cuda"), torch.zeros(4, 5, 16, device="cuda")
 
     def no_memory(*_):
-        raise torch.OutOfMemoryError
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(replay, "_record", no_memory)
     made = [replay(net, tokens, marks).detach() for _ in range(4)]
