@@ -130,6 +130,27 @@ def test_solutions_that_fit_in_one_window_share_it():
         assert assembly.placeholder_high[place] - 1 + begin == high
 
 
+@settings(deadline=None)
+@given(st.data())
+def test_a_solutions_window_does_not_depend_on_its_company(data):
+    edges = st.tuples(st.integers(0, 499), st.integers(1, 30)).map(lambda each: (each[0], min(500, sum(each))))
+    layout = tokenise(long_set(500, data.draw(st.lists(edges, min_size=1, max_size=12))), "q", TOKENIZER)
+    together = assemble([layout], [np.arange(len(layout))], MARKERS)
+    chosen = data.draw(st.lists(st.integers(0, len(layout) - 1), min_size=1))
+    fewer = assemble([layout], [np.array(chosen)], MARKERS)
+    for row, solution in enumerate(chosen):
+        for edge in ("stream_low", "stream_high"):
+            found = getattr(fewer, edge)[fewer.context[row]]
+            assert found == getattr(together, edge)[together.context[solution]]
+
+
+def test_without_a_solution_the_beginning_of_a_long_context_is_read():
+    layout = tokenise(long_set(500, [(490, 495)]), "q", TOKENIZER)
+    assembly = assemble([layout], [[0, -1]], MARKERS)
+    assert assembly.stream_low[assembly.context].tolist()[1] == 0
+    assert assembly.stream_low[assembly.context].tolist()[0] > 0
+
+
 def test_what_fits_is_left_whole():
     layouts = [tokenise(long_set(150, [(3, 5)]), "q", TOKENIZER), tokenise(long_set(500, [(3, 5)]), "q", TOKENIZER)]
     assembly = assemble(layouts, [[0], [0]], MARKERS)

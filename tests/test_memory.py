@@ -195,7 +195,10 @@ def test_parts_have_the_same_dropout_when_they_are_computed_again(large: Path, t
         trainer.solver.zero_grad()
         batch = MicroBatch(trainer.items, trainer.models, Moment(0, 1), 0, room=Room(100, reduced=True))
         scores = batch.solver_training_scores()
+        torch.rand(3)  # what came between does not come again
+        before = torch.get_rng_state()
         scores.logsumexp(0).backward()
+        assert torch.equal(torch.get_rng_state(), before)
         found.append(scores.detach())
     weight = next(iter(trainer.solver.parameters()))
     assert weight.grad is not None
@@ -361,6 +364,17 @@ def test_the_smaller_size_is_kept_by_a_run_that_is_resumed(data: Path, tmp_path:
         trainer.run()
         assert trainer.room.reduced
     assert not failed
+
+
+def test_a_resumed_run_tries_more_when_the_whole_one_would_have() -> None:
+    whole = cutting.Budget(1_000)
+    whole.room, whole.pace = Room(100, reduced=True), [7, 60, 0]
+    resumed = cutting.Budget(1_000)
+    resumed.limit(whole.room.budget)
+    resumed.pace = whole.pace
+    for step in range(8, 70):
+        assert resumed.grow(step) == whole.grow(step) == (step == 67)
+        assert resumed.room == whole.room
 
 
 def test_one_example_that_does_not_fit_is_named(data: Path, tmp_path: Path) -> None:

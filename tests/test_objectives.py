@@ -318,6 +318,22 @@ def test_a_lasting_reconstructor_learns_on_from_draws_and_changes_nothing_for_th
     assert counts[0] + counts[1] == 1000
 
 
+@pytest.mark.parametrize("marginal", [False, True])
+def test_a_lasting_reconstructor_learns_from_scores_without_dropout(marginal: bool) -> None:
+    sure, noisy = [[0.0, -1e3]], [[-1e3, 0.0]]
+    for step in range(5):
+        batch = Numbers(sure, [[-1.0, -2.0]], training=noisy, step=step)
+        outcome = Mimax(lasting=True, marginal=marginal).step(batch, Moment(10, 10))
+        assert drawn(batch, outcome) == [0]
+
+
+def test_a_temperature_is_the_solvers_and_not_that_of_the_words() -> None:
+    for step in range(5):
+        batch = Numbers([[0.0, -1e3]], [[-1.0, -2.0]], words=[[-60.0, 0.0]], step=step)
+        outcome = Mimax(switch=-1.0, told=1.0, temperature=1e3).step(batch, START)
+        assert drawn(batch, outcome) == [1]  # −60 against −1; by the words too, −0.06 against −1
+
+
 def test_mimax_simplicity_is_a_price_for_each_operation() -> None:
     batch = Numbers(LOGS, PHI, operations=[[0, 0, 3], [0, 0]])
     assert chosen(Mimax(simplicity=0.5).step(batch, START)) == [2, 3]  # −1 − 1.5 > −3

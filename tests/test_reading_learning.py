@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,22 @@ import torch
 from typer.testing import CliRunner
 
 from bonafide.cli import app
-from bonafide.learn import reading
+from bonafide.errors import BonafideError
+from bonafide.examples import read_gold
+from bonafide.learn import draws, reading
+from bonafide.learn.data import load_training_data
 from bonafide.learn.learnable import learnable
+from bonafide.learn.memory import Room
 from bonafide.learn.methods import METHODS
+from bonafide.learn.microbatch import Asked, MicroBatch, best_scores, make_ready
+from bonafide.learn.objective import Moment
 from bonafide.learn.recipe import Recipe, recipe_from
+from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import load
 from bonafide.learn.steps import Progress
-from bonafide.learn.trainer import train
+from bonafide.learn.trainer import Trainer, train
 from bonafide.report.runs import selections_over_time
+from bonafide.report.selection_task import draw_questions, select
 from bonafide.search.reading import search_reading
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.tasks.reading.plaintext import read_document
@@ -160,6 +169,47 @@ def test_questions_are_answered_together_as_alone(data: Path, run: Path, monkeyp
     assert [[each.mention for each in found] for found in together] == [
         [each.mention for each in found] for found in alone
     ]
+
+
+def test_the_threshold_is_on_the_probability_among_all_windows_that_are_read(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, "hard-em-thres")
+    with RunFolder.open(tmp_path / "run", made, resume=False) as folder:
+        trainer = Trainer(made, load_training_data(made, tmp_path / "run"), folder)
+    items, moment = trainer.items, Moment(0, 2)
+    best = best_scores(items, [[0, 1], [2]], trainer.models, moment, 5, Room(10**6))
+    trainer.solver.eval()
+    for place, item in enumerate(items[:3]):
+        batch = MicroBatch([item], trainer.models, moment, 5)
+        with torch.no_grad():
+            read = trainer.solver.collate([item.features], draw=draws.key("5/windows/0"))
+            alone = trainer.solver.log_prob(trainer.solver(read), read)
+        assert float(best[place]) == pytest.approx(float(alone.max()), abs=1e-4)
+        assert float(best[place]) < float(batch.solver_scores().max()) - 1e-3  # among the windows with a mention
+    assert torch.isinf(best[3:]).all()
+
+
+def test_seeds_read_other_windows_without_a_mention(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, "mml", solver={"window": 32, "stride": 16})
+    with RunFolder.open(tmp_path / "run", made, resume=False) as folder:
+        trainer = Trainer(made, load_training_data(made, tmp_path / "run"), folder)
+    found = [make_ready(trainer.items, trainer.models, Asked(), Moment(0, 2), seed, Room(10**6)) for seed in (5, 5, 6)]
+    first, again, other = (torch.cat([rows.pieces.flatten() for rows in each.solver.rows]) for each in found)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_gold_that_is_in_no_set_is_not_asked_for(data: Path, run: Path) -> None:
+    """Alone, it would be read in fewer windows than the others, and likelier for that."""
+    task = learnable("reading")
+    split, store = task.open_split(data / "train"), task.open_store(data / "solutions")
+    gold = read_gold(data / "train/gold.jsonl")
+    questions, left_out = draw_questions(task, split, gold, store, recipe(data, "mimax"))
+    beside = [replace(each, sets=(*each.sets, each.sets[0])) for each in questions[:3]]
+    chosen = select(load(run), [*beside, *questions[3:]], left_out)
+    assert chosen.left_out == left_out + 3
+    assert len(chosen.choices) == len(questions) - 3
+    with pytest.raises(BonafideError, match="nothing to choose"):
+        select(load(run), beside)
 
 
 def test_a_vote_orders_what_was_found(data: Path, run: Path) -> None:

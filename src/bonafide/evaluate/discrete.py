@@ -43,7 +43,10 @@ class DiscretePrediction:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteOutcome:
-    """What is right about one prediction; ``gold`` and ``solution`` are None where gold is not known."""
+    """What is right about one prediction; ``solution`` is None where gold is not known.
+
+    ``gold`` is None there too, and where the language has no room for it.
+    """
 
     example: str
     exact_match: float
@@ -54,18 +57,24 @@ class DiscreteOutcome:
 
 
 def judge(
-    prediction: DiscretePrediction, example: Example, reading: Reading, language: Language, gold: Program | None
+    prediction: DiscretePrediction,
+    example: Example,
+    reading: Reading,
+    language: Language,
+    gold: Program | None,
+    known: bool,
 ) -> DiscreteOutcome:
-    """Execute the prediction and compare."""
+    """Execute the prediction and compare; where gold is known and the language has no room for it, it is wrong."""
     answer = value_texts(execute(prediction.program, reading, language))
     found = score(answer, example.answers)
-    right = None if gold is None else prediction.program == gold
+    right = prediction.program == gold if known else None
     return DiscreteOutcome(example.id, found.exact_match, found.f1, found.answer_type, gold, right)
 
 
 def total(outcomes: Sequence[DiscreteOutcome]) -> dict[str, Any]:
     """The figures over examples, with their counts; solutions only where there is gold."""
-    known = [each for each in outcomes if each.gold is not None]
+    known = [each for each in outcomes if each.solution is not None]
+    said = [each for each in known if each.gold is not None]
     figures: dict[str, Any] = {
         "examples": len(outcomes),
         **_answers(outcomes),
@@ -77,8 +86,8 @@ def total(outcomes: Sequence[DiscreteOutcome]) -> dict[str, Any]:
     }
     if known:
         figures["logical_form"] = _solutions(known)
-        figures["operators"] = _grouped(known, lambda each: _gold(each).operator.name.lower())
-        figures["operands"] = _grouped(known, lambda each: str(min(_MOST_OPERANDS, _gold(each).operands)))
+        figures["operators"] = _grouped(said, lambda each: _gold(each).operator.name.lower())
+        figures["operands"] = _grouped(said, lambda each: str(min(_MOST_OPERANDS, _gold(each).operands)))
     return figures
 
 

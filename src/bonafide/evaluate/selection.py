@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
+from bonafide.learn.objective import IMPOSSIBLE
 
 LogProbabilities = npt.NDArray[np.floating]  # (solutions,)
 
@@ -53,7 +54,8 @@ class Selection:
 def rank_of_gold(scores: LogProbabilities, solutions: Searchable, gold: object) -> int | None:
     """Gold's place by score, 1 the best; None where it is not in the set.
 
-    Of equal scores the first in the set is ahead, so that rank 1 is exactly the argmax.
+    Of equal scores the first in the set is ahead, so that rank 1 is exactly the argmax; but a solution that the model
+    cannot produce is after all others and never the first.
     """
     if scores.shape != (len(solutions),):
         raise BonafideError(f"Expected one score for each of {len(solutions)} solutions, found shape {scores.shape}.")
@@ -62,6 +64,8 @@ def rank_of_gold(scores: LogProbabilities, solutions: Searchable, gold: object) 
     place = solutions.index_of(gold)
     if place is None:
         return None
+    if scores[place] <= IMPOSSIBLE:
+        return 1 + len(solutions)
     return 1 + int((scores > scores[place]).sum() + (scores[:place] == scores[place]).sum())
 
 

@@ -3,7 +3,9 @@
 Logical form and execution accuracy are WikiSQL's; the slots are those that SQLova reports. An execution
 is right when the result equals the answers, so empty is right where the answer is empty; a query that is
 missing, does not fit the table or raises an error is wrong, and no example leaves the denominator.
-Two queries are equal as values: conditions are a set, text has no case, 3 is 3.0 on a real column.
+Two queries are equal as values: conditions are a set, text has no case, 3 is 3.0 on a real column, and so is what the
+engine reads as 3 there ("week 3": WikiSQL's own script compares the text. Of our 5,221 dev queries 16 hold such a
+value).
 """
 
 from __future__ import annotations

@@ -56,6 +56,15 @@ class Budget:
         self.room = Room(tokens, reduced=True)
         return True
 
+    @property
+    def pace(self) -> list[int]:
+        """When it changed and when it may grow, for a checkpoint."""
+        return [self._changed, self._patience, int(self._grown)]
+
+    @pace.setter
+    def pace(self, saved: Sequence[int]) -> None:
+        self._changed, self._patience, self._grown = saved[0], saved[1], bool(saved[2])
+
 
 def micro_batches(items: Sequence[Prepared], chosen: Sequence[int], room: Room) -> list[list[int]]:
     """The examples of a step in parts of like size, each within the token budget if one example allows it."""

@@ -112,7 +112,8 @@ def make_ready(items: Sequence[Prepared], models: Models, asked: Asked, moment: 
     """Put a micro-batch together."""
     solver = None
     if not divided(items, room):
-        solver = _moved(models.solver.collate([item.features for item in items], draw=moment.epoch), models.device)
+        draw = draws.key(f"{seed}/windows/{moment.epoch}")
+        solver = _moved(models.solver.collate([item.features for item in items], draw=draw), models.device)
     operations = np.concatenate([item.operations for item in items]).astype(np.float32)
     found = [item.words for item in items if item.words is not None]
     words = np.concatenate(found).astype(np.float32) if found else None
@@ -222,12 +223,20 @@ class MicroBatch:
 
     @cached_property
     def _deciding_scores(self) -> Tensor:
-        solver = self._models.solver
         self.asked = replace(self.asked, decides=True)
+        if self._batch is None:
+            return self._decided(None)
+        return self._decided(self._deciding or _deciding(self._items, self._models, self._batch))
+
+    def solver_log_probs(self) -> Tensor:
+        """(solutions,): log P_θ itself, to compare examples by; of all windows that training reads."""
+        return self._decided(self._batch)
+
+    def _decided(self, batch: SolverBatch | None) -> Tensor:
+        solver = self._models.solver
         with torch.no_grad(), torch.autocast(self._models.device.type, enabled=False), self._models.deciding(solver):
-            if self._batch is None:
+            if batch is None:
                 return self._in_parts(nullcontext).float()
-            batch = self._deciding or _deciding(self._items, self._models, self._batch)
             scores: Tensor = solver.log_prob(solver(batch), batch).float()
         return scores
 
@@ -255,7 +264,8 @@ class MicroBatch:
 
     def _in_parts(self, precision: Callable[[], AbstractContextManager[Any]]) -> Tensor:
         """(solutions,) of one example."""
-        models, draw, features = self._models, self._moment.epoch, cast(parts.Divisible, self._items[0].features)
+        models, features = self._models, cast(parts.Divisible, self._items[0].features)
+        draw = draws.key(f"{self._seed}/windows/{self._moment.epoch}")
         cuts = divided(self._items, self._room)
         state = RandomState.now(models.device)
 
@@ -285,6 +295,8 @@ class MicroBatch:
         """(chosen,): to train on, in the order of ``solutions``."""
         with self._models.autocast():
             made = self._explained
+            if made is not None and made.back is not None and self.asked.explains is None:
+                made = None  # some were put together for a choice that was not made: others may have been drawn
             if made is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
                 places = solutions if made.back is None else made.back[solutions]
                 return reconstructor_of(self._models).log_prob_of(made.batch, places)
@@ -305,13 +317,13 @@ class MicroBatch:
 
 
 def best_scores(
-    items: Sequence[Prepared], parts: Iterable[list[int]], models: Models, moment: Moment, room: Room
+    items: Sequence[Prepared], parts: Iterable[list[int]], models: Models, moment: Moment, seed: int, room: Room
 ) -> Tensor:
-    """(items,): the solver's best score of each that is in one of the parts, −inf for the others."""
+    """(items,): the solver's log P of the best solution of each that is in one of the parts, −inf for the others."""
     best = torch.full((len(items),), -torch.inf)
     for part in parts:
-        batch = MicroBatch([items[place] for place in part], models, moment, seed=0, room=room)
-        scores = batch.solver_scores()
+        batch = MicroBatch([items[place] for place in part], models, moment, seed, room=room)
+        scores = batch.solver_log_probs()
         best[part] = scores[ragged.argmax(scores, batch.offsets)].float().cpu()
     return best
 

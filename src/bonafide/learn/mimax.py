@@ -70,8 +70,7 @@ class Mimax:
         if self.switched(moment):
             later = MarginalLikelihood(words=self.words) if self.marginal else HardEM(words=self.words)
             outcome = later.step(batch, moment)
-            likely = outcome.solver_scores
-            if not self.lasting or likely is None or not len(likely):
+            if not self.lasting or not len(likely := batch.solver_scores()):
                 return outcome
             return replace(outcome, reconstructor_loss=self._explaining_loss(batch, likely))
         # The longest job first: while a GPU scores all of Z, the CPU queues the many small ones that follow.
@@ -97,13 +96,11 @@ class Mimax:
 
     def _explaining_loss(self, batch: Batch, likely: Tensor) -> Tensor:
         """−Σ log P_φ(q | d, z′) of draws by these scores of the solver."""
+        likely = torch.where(likely <= IMPOSSIBLE, likely, likely / self.temperature)
         if self.told:
             likely = torch.where(likely <= IMPOSSIBLE, likely, likely + self.told * batch.words)
         drawn = torch.cat(
-            [
-                ragged.sample(likely / self.temperature, batch.offsets, batch.uniform(f"z-prime-{n}"))
-                for n in range(self.samples)
-            ]
+            [ragged.sample(likely, batch.offsets, batch.uniform(f"z-prime-{n}")) for n in range(self.samples)]
         )
         impossible = scores_of(likely, drawn) <= IMPOSSIBLE  # masked, not left out: that would wait for the device
         explained = batch.reconstructor_training_scores(drawn.clamp(min=0))

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from bonafide.learn.learnable import Integers
+from bonafide.learn.memory import RandomState
 
 Score = Callable[[int], Tensor]
 
@@ -73,9 +74,11 @@ class _InParts(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         parts: Sequence[Tensor] = torch.split(gradients[0], ctx.sizes)
+        state = RandomState.now(gradients[0].device)  # ``score`` goes back in the random streams; what follows must not
         for place, gradient in enumerate(parts):
             if gradient.any():
                 with torch.enable_grad():
                     scores = ctx.score(place)
                 torch.autograd.backward(scores, gradient)
+        state.put_back(gradients[0].device)
         return None, None, None

@@ -392,7 +392,8 @@ class Trainer:
         own = [place for place in range(len(self.items)) if self.together.owns(place)]
         starts, step = range(0, len(own), self.recipe.train.batch), self.recipe.train.batch
         parts = [part for start in starts for part in micro_batches(self.items, own[start : start + step], self.room)]
-        return best_scores(self.items, self._each(parts), self.models, moment, self._room_inside)
+        seed = self.recipe.train.seed
+        return best_scores(self.items, self._each(parts), self.models, moment, seed, self._room_inside)
 
     def _evaluate(self) -> bool:
         """Log the epoch and the dev figures, and say whether to stop early."""
@@ -453,6 +454,7 @@ class Trainer:
             "monitor": self.monitor.state(),
             "proposed": self.proposed,
             "budget": self.room.budget,
+            "pace": self._budget.pace,
         }
         if isinstance(self.objective, HardEMThreshold):
             state["objective"] = self.objective.state
@@ -486,6 +488,7 @@ class Trainer:
         if not self.together.first:
             self._seed_dropout(self.step)
         self._take_room(state.get("budget", self.room.budget))
+        self._budget.pace = state.get("pace", self._budget.pace)
         self._extend([(place, text) for place, text in state.get("proposed", [])])
         if isinstance(self.objective, HardEMThreshold):
             self.objective.state = state["objective"]

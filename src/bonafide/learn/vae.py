@@ -1,11 +1,12 @@
 """VAE: the reconstructor as a reward, in three stages (the paper's baseline; it published no code for it).
 
-    L = Σ_{z ∈ B} log P_θ(z | d, q) + λ · E_{z ~ P_θ(· | d, q)} [log P_φ(q | d, z) − log P_θ(z | d, q)]
+    L = log Σ_{z ∈ B} P_θ(z | d, q) + λ · E_{z ~ P_θ(· | d, q)} [log P_φ(q | d, z) − log P_θ(z | d, q)]
 
 Stage 1: θ alone, with HardEM. Stage 2: one epoch in which the second term trains φ only. Stage 3: it
 also reaches θ, by REINFORCE: the reward R = log P_φ − log P_θ less its mean over ``samples`` draws.
 
-Differs from the paper: stage 1 there is HardEM-thres, from its best checkpoint; z is drawn from P_θ restricted to Z
+Differs from the paper: its first term is Σ log P_θ, which wants all of B to be equally likely, right or not; stage 1
+there is HardEM-thres, from its best checkpoint; z is drawn from P_θ restricted to Z
 (the paper draws from the unrestricted model, and B is the
 set of model predictions with the right answer; ours is Z). The paper reports its collapse on DROP.
 """

@@ -3,9 +3,11 @@
 A placeholder attends to its span of the context and to nothing else, so its state depends on the span and on its
 position alone. Equal placeholders of different solutions are therefore kept once.
 
-What does not fit the checkpoint's positions: if an example's context and its longest chosen solution are too long
-together, its solutions are given windows of the context that hold their spans, one window for all solutions that
-fit in it. ``windowed`` counts the solutions concerned, ``cut`` those that lost a span or their own end even so.
+What does not fit the checkpoint's positions: if an example's context and its longest solution are too long together,
+its solutions are given windows of the context that hold their spans, one window for all solutions that fit in it. The
+windows are those of all of Z, whichever solutions are chosen, so that a solution's score is the same in any company;
+scores of solutions in different windows differ by what the windows say of the question too. ``windowed`` counts the
+solutions concerned, ``cut`` those that lost a span or their own end even so.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def assemble(layouts: Sequence[Layout], chosen: Sequence[npt.ArrayLike], markers
 
     span_base = offsets([len(layout.spans) for layout in layouts])
     every_span = np.concatenate([np.zeros((0, 2), np.int64), *[layout.spans for layout in layouts]])
-    windows = _Windows(markers.positions)
+    windows = _Windows()
     context = np.zeros(len(example), np.int64)
     row_base = offsets([len(pick) for pick in picks])
     lengths = np.diff(starts)
@@ -86,12 +88,12 @@ def assemble(layouts: Sequence[Layout], chosen: Sequence[npt.ArrayLike], markers
     windowed = np.zeros(len(example), bool)
     for place, layout in enumerate(layouts):
         rows = slice(row_base[place], row_base[place + 1])
-        longest = int(lengths[rows].max(initial=0))
+        longest = min(_longest(layout, markers.positions - 2 - len(layout.context)), markers.positions // 2)
         if len(layout.context) + 2 + longest <= markers.positions:
             context[rows] = windows.whole(place, len(layout.context))
             continue
-        low, high = _reach(owner, span, every_span, len(layout.context), rows, starts)
-        context[rows], lost = windows.cut(place, len(layout.context), low, high, longest)
+        room = min(markers.positions - 2 - longest, len(layout.context))
+        context[rows], lost = windows.cut(place, layout, picks[place], room)
         cut[rows] |= lost
         windowed[rows] = True
 
@@ -202,53 +204,68 @@ def _shorten(
     return offsets(np.minimum(lengths, most)), tokens[kept], span[kept], long
 
 
-def _reach(
-    owner: Indices, span: Indices, every_span: npt.NDArray[np.int64], length: int, rows: slice, starts: Indices
-) -> tuple[Indices, Indices]:
-    """(rows,): the first and one past the last context token that each solution's spans refer to; (0, 0) without."""
-    inside = slice(starts[rows.start], starts[rows.stop])
-    found = np.flatnonzero(span[inside] >= 0)
-    row = owner[inside][found] - rows.start
-    low = np.full(rows.stop - rows.start, length, np.int64)
-    high = np.zeros(rows.stop - rows.start, np.int64)
-    np.minimum.at(low, row, every_span[span[inside][found], 0])
-    np.maximum.at(high, row, np.minimum(every_span[span[inside][found], 1], length))
+def _longest(layout: Layout, fits: int) -> int:
+    """Tokens of the longest solution with its ``<sol>``; 0 without; perhaps more, where even that ``fits``."""
+    lengths = np.diff(layout.starts)
+    most = layout.composition.shape[1] * int(lengths.max(initial=0)) + 1 if len(layout) else 0
+    if most <= fits:
+        return most
+    used = layout.composition >= 0
+    return int(np.where(used, lengths[layout.composition] if len(lengths) else 0, 0).sum(axis=1).max(initial=0)) + 1
+
+
+def _reach(layout: Layout) -> tuple[Indices, Indices]:
+    """(solutions,): the first and one past the last context token that its spans refer to; (0, 0) without."""
+    length, segments = len(layout.context), len(layout.starts) - 1
+    found = np.flatnonzero(layout.placeholders >= 0)
+    segment = np.searchsorted(layout.starts, found, side="right") - 1
+    spans = layout.spans[layout.placeholders[found]]
+    first, last = np.full(segments + 1, length, np.int64), np.zeros(segments + 1, np.int64)  # no segment: the last one
+    np.minimum.at(first, segment, spans[:, 0])
+    np.maximum.at(last, segment, np.minimum(spans[:, 1], length))
+    low = first[layout.composition].min(axis=1, initial=length)
+    high = last[layout.composition].max(axis=1, initial=0)
     return np.minimum(low, high), high
 
 
 class _Windows:
     """The context streams found so far."""
 
-    def __init__(self, positions: int) -> None:
-        self.positions = positions
+    def __init__(self) -> None:
         self.found: list[tuple[int, int, int]] = []
 
     def whole(self, example: int, length: int) -> int:
         self.found.append((example, 0, length))
         return len(self.found) - 1
 
-    def cut(
-        self, example: int, length: int, low: Indices, high: Indices, longest: int
-    ) -> tuple[Indices, npt.NDArray[np.bool_]]:
-        """Each solution's window, greedily from the left, and whether its spans do not fit in one window."""
-        width = min(self.positions - 2 - longest, length)
-        order = np.argsort(low, kind="stable")
-        stream = np.empty(len(low), np.int64)
-        place = 0
-        while place < len(order):
-            first = low[order[place]]
-            ahead = order[place:]
-            fits = high[ahead] <= first + width
-            fits[0] = True
-            count = len(fits) if fits.all() else int(np.argmin(fits))
-            members = ahead[:count]
-            reach = min(int(high[members].max()), int(first) + width)
-            begin = int(np.clip((first + reach - width) // 2, 0, length - width))  # spans in the middle of the window
-            stream[members] = len(self.found)
-            self.found.append((example, begin, begin + width))
-            place += count
-        return stream, high - low > width
+    def cut(self, example: int, layout: Layout, pick: Indices, width: int) -> tuple[Indices, npt.NDArray[np.bool_]]:
+        """The window of each solution picked, and whether its spans do not fit in one; the first for no solution."""
+        low, high = _reach(layout)
+        begins = np.append(_begins(low, high, len(layout.context), width), 0)
+        lost = np.append(high - low > width, False)
+        needed, stream = np.unique(begins[pick], return_inverse=True)
+        base = len(self.found)
+        self.found += [(example, begin, begin + width) for begin in needed.tolist()]
+        return base + stream, lost[pick]
 
     def arrays(self) -> tuple[Indices, Indices, Indices]:
         table = np.array(self.found, np.int64).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
+
+
+def _begins(low: Indices, high: Indices, length: int, width: int) -> Indices:
+    """(solutions,): where the window of each begins, greedily from the left."""
+    order = np.argsort(low, kind="stable")
+    begins = np.zeros(len(low), np.int64)
+    place = 0
+    while place < len(order):
+        first = low[order[place]]
+        ahead = order[place:]
+        fits = high[ahead] <= first + width
+        fits[0] = True
+        count = len(fits) if fits.all() else int(np.argmin(fits))
+        members = ahead[:count]
+        reach = min(int(high[members].max()), int(first) + width)
+        begins[members] = int(np.clip((first + reach - width) // 2, 0, length - width))  # spans in the middle
+        place += count
+    return begins

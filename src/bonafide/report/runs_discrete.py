@@ -72,7 +72,8 @@ def evaluate_discrete(
     listed, passage_of = list(open_examples(examples, example_check(source))), passages_of(source)
     readings = {each.id: Reading(Passage(each.question), passage_of(each)) for each in listed}
     language = model.solver.spec.language
-    known = _gold(gold, examples, readings, model)
+    programs = _gold(gold, examples, readings, model)
+    known = {name: program for name, program in programs.items() if program is not None}
     predictions: list[DiscretePrediction] = []
     ranked: dict[str, Ranked] = {}
     cut = 0  # questions of which the model could not read all
@@ -93,7 +94,7 @@ def evaluate_discrete(
         if progress is not None:
             progress(len(predictions), len(listed))
     outcomes = [
-        judge(prediction, example, readings[example.id], language, known.get(example.id))
+        judge(prediction, example, readings[example.id], language, known.get(example.id), example.id in programs)
         for prediction, example in zip(predictions, listed, strict=True)
     ]
     figures = {"run": str(run), "method": model.about["recipe"]["objective"]["method"], **total(outcomes), "cut": cut}
@@ -103,15 +104,14 @@ def evaluate_discrete(
     return DiscreteEvaluation(figures, outcomes, predictions, ranked)
 
 
-def _gold(path: Path | None, examples: Path, readings: dict[str, Reading], model: Model) -> dict[str, Program]:
-    """Gold programs by example, of those that the solver's language has."""
+def _gold(path: Path | None, examples: Path, readings: dict[str, Reading], model: Model) -> dict[str, Program | None]:
+    """Gold programs by example; None for one that the solver's language has no room for."""
     if path is None:
         return {}
     gold = {name: each for name, each in read_gold(path).items() if name in readings}
     if not gold:
         raise BonafideError(f"{path} has gold for none of the examples in {examples}: it belongs to others.")
-    programs = {name: gold_program(each, readings[name], model.solver.spec.language) for name, each in gold.items()}
-    return {name: program for name, program in programs.items() if program is not None}
+    return {name: gold_program(each, readings[name], model.solver.spec.language) for name, each in gold.items()}
 
 
 def _ranked(model: Model, example: Example, reading: Reading) -> Ranked:

@@ -16,6 +16,7 @@ from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import Example, open_examples, read_gold, write_jsonl
 from bonafide.learn.learnable import Item
+from bonafide.learn.objective import IMPOSSIBLE
 from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
@@ -153,7 +154,8 @@ def _selected(model: Model, example: Example, document: Document, gold: GoldSpan
         return None
 
     def right(scores: npt.NDArray[np.float64]) -> bool:
-        return bool(right_mention(mentions[int(scores.argmax())], gold))  # of several gold ones, any
+        best = int(scores.argmax())
+        return scores[best] > IMPOSSIBLE and bool(right_mention(mentions[best], gold))  # of several gold ones, any
 
     found = {"solver": right(_solver_scores(model, example, document, mentions))}
     if model.reconstructor is not None:

@@ -2,7 +2,8 @@
 
 The candidates of an example are gold and up to nine others of its solution set, drawn by a seed and the example's id
 alone, so that every model chooses from the same. Where the set lacks gold (the search may not reach it) gold is put
-beside it; an example whose gold the solver cannot say is left out and counted. Asked are the solver (log P_θ) and,
+beside it, if the solver can score it so (a reader cannot); an example whose gold the solver cannot say is left out and
+counted. Asked are the solver (log P_θ) and,
 where there is one, the reconstructor (log P_φ). ``confidence`` is the mean log P_θ of what the solver selects: in the
 paper, its fall marks over-training.
 
@@ -26,7 +27,8 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import Example, Gold, read_gold
 from bonafide.files import open_bytes
 from bonafide.learn import draws
-from bonafide.learn.learnable import Item, Learnable, Split
+from bonafide.learn.learnable import Item, Learnable, Narrowing, Split
+from bonafide.learn.objective import IMPOSSIBLE
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
@@ -68,7 +70,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SelectionTask:
-    """A model on the task; ``left_out`` examples have a gold solution that the solver's language lacks."""
+    """A model on the task; ``left_out`` examples have a gold that the solver cannot say, or not among the others."""
 
     choices: Sequence[Choice]
     left_out: int
@@ -133,6 +135,11 @@ def select(
     model: Model, questions: Sequence[Question], left_out: int = 0, progress: Progress | None = None
 ) -> SelectionTask:
     """Let a model choose."""
+    if isinstance(model.solver, Narrowing):  # it would score gold alone by other windows than the candidates beside it
+        asked = [question for question in questions if len(question.sets) == 1]
+        questions, left_out = asked, left_out + len(questions) - len(asked)
+        if not asked:
+            raise BonafideError("Gold is in the solution set of no example: there is nothing to choose it from.")
     recipe = recipe_from(model.about["recipe"], "the model")
     task = model.task
     choices: list[Choice] = []
@@ -145,7 +152,7 @@ def select(
             best = int(np.argmax(solver[place]))
             chosen = None if explained is None else int(np.argmax(explained[place])) == question.gold
             likely = float(solver[place][best])
-            right = best == question.gold and likely > -1e30
+            right = best == question.gold and likely > IMPOSSIBLE
             choices.append(Choice(question.example.id, question.candidates, right, chosen, likely))
         if progress is not None:
             progress(len(choices), len(questions))
@@ -185,7 +192,8 @@ def selection_table(found: SelectionTask) -> Tabled:
     note = (
         f"{figures['examples']:,} examples with {figures['candidates']:.1f} candidates on average; "
         f"{figures['solver_contested']['of']:,} have more than one. {found.left_out:,} were left out: the solver "
-        f"cannot say their gold. The mean log-likelihood of what the solver selects is {figures['confidence']:.2f}."
+        f"cannot say their gold, or not among the others. "
+        f"The mean log-likelihood of what the solver selects is {figures['confidence']:.2f}."
     )
     return Tabled("Gold selected", note, ["by the", "all examples", "more than one candidate"], rows)
 

@@ -34,6 +34,7 @@ from bonafide.reproduce.tables import Row, Table
 
 HUB_BART = "facebook/bart-base"
 """The paper's, and the one whose results are looked for where none is named."""
+_CONTEXTS = ("tables.jsonl", "documents.jsonl")
 _TAIL = 12
 _GRACE = 30.0
 _EXAMPLES_A_WORKER = 2000
@@ -244,6 +245,10 @@ class _Stores:
                     f"--data {data} must hold train/ and dev/ with examples.jsonl, as import writes them."
                 )
         self.hashes = {split: content_hash(data / split / "examples.jsonl") for split in ("train", "dev")}
+        self._contexts = {
+            split: [content_hash(path) for name in _CONTEXTS for path in sorted((data / split).glob(f"{name}*"))]
+            for split in ("train", "dev")
+        }
 
     def of(self, recipe: Recipe) -> tuple[Path, Path]:
         """The stores that a recipe trains on and is judged with."""
@@ -271,7 +276,7 @@ class _Stores:
         return out
 
     def _searched(self, task: Learnable, recipe: Recipe, split: str) -> Path:
-        language = json.dumps([asdict(recipe.language), self.hashes[split]], sort_keys=True)
+        language = json.dumps([asdict(recipe.language), self.hashes[split], self._contexts[split]], sort_keys=True)
         out = self._folder / f"{task.name}-{split}-{hashlib.sha256(language.encode()).hexdigest()[:8]}"
         if not (out / "manifest.json").exists():
             file = task.open_split(self.root / split).file
