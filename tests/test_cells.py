@@ -323,3 +323,13 @@ def test_stored_values_that_cannot_stay_what_they_are_are_counted() -> None:
 def test_an_override_reads_stored_text_as_numbers_and_writes_stored_numbers_as_text() -> None:
     assert stored_column("x", [1, "1,200", "n/a"], False, "real", Tally("x"))[1] == [1, 1200, "n/a"]
     assert stored_column("x", [1, 2.5], True, "text", Tally("x"))[1] == ["1", "2.5"]
+
+
+def test_a_few_cells_that_make_a_column_of_numbers_text_are_named() -> None:
+    kind, cells, changed = read_column("catch", ["1,200", "7", "-", "315,000", "12", "9", "", "8"], None)
+    assert kind == "text"
+    assert cells[:3] == ["1,200", "7", "-"]
+    (noted,) = [each for each in changed if "no number" in each.kind]
+    assert (noted.kind, noted.count, noted.example) == ("no number, unlike 6 others: so all are text", 1, "'-'")
+    for texts in (["a", "1", "b", "2"], ["x"], ["2021-05-01", "2021-06-01"], ["007", "008"]):
+        assert not any("no number" in each.kind for each in read_column("c", texts, None)[2])

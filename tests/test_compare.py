@@ -18,6 +18,7 @@ from bonafide.evaluate.predictions import write_predictions
 from bonafide.evaluate.sql import SqlPrediction
 from bonafide.examples import Example, read_gold, write_jsonl
 from bonafide.explore.judge import Sheet
+from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
 from bonafide.learn.saved import load
 from bonafide.learn.sql import SqlAnswer
@@ -25,6 +26,7 @@ from bonafide.learn.trainer import train
 from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import tables, to_json
+from bonafide.report.decoded import Decoded, how_decoded
 from bonafide.report.judging import read_judgements, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
@@ -108,6 +110,31 @@ def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:
     assert set(found.sizes) == set(found.asked.examples)
 
 
+def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in ("hard-em-5", "mimax-5"))
+    for run in (first, second):
+        shutil.copytree(data / run.name, run)
+        (run / "predictions.jsonl").unlink(missing_ok=True)
+    examples, moved = data / "dev" / "examples.jsonl", tmp_path / "dev" / "examples.jsonl"
+    evaluate_run(first, examples, beam=3, execution_guided=True)
+    compare_runs([first, second], examples)  # the second is evaluated as the first was
+    assert [how_decoded(run / "predictions.jsonl") for run in (first, second)] == 2 * [
+        Decoded(content_hash(examples), 3, True)
+    ]
+    evaluate_run(second, examples)
+    with pytest.raises(
+        BonafideError, match=r"--beam 3 --execution-guided, .*mimax-5.* with --beam 1: .* decoded alike"
+    ):
+        compare_runs([first, second], examples)
+    shutil.copytree(data / "dev", moved.parent)
+    lines = moved.read_text().splitlines()
+    moved.write_text("\n".join([lines[0].replace('"question": "', '"question": "so '), *lines[1:]]) + "\n")
+    with pytest.raises(BonafideError, match="on other examples"):
+        compare_runs([first, second], moved)
+    write_jsonl(first / "predictions.jsonl", [])  # by another program: nothing is known of it
+    assert how_decoded(first / "predictions.jsonl") is None
+
+
 def test_case_studies_are_right_answers_by_different_solutions_the_most_telling_first(
     known: tuple[Comparison, list[str]], data: Path
 ) -> None:
@@ -180,6 +207,14 @@ def test_breakdowns_count_every_example_once(known: tuple[Comparison, list[str]]
     assert list(sizes) == [name for name in ("1", "2–9", "10–99", "100–999", "1,000+") if name in sizes]
 
 
+def test_sides_that_were_exchanged_are_another_pair(known: tuple[Comparison, list[str]]) -> None:
+    """Else what was said of the left one in a sheet would be counted for the other method after it was drawn anew."""
+    one, other = ({pair.id: pair.left_from for pair in sheet(known[0], seed)} for seed in (0, 1))
+    assert len(one) == len(other) == 10
+    assert 0 < len(set(one) & set(other)) < 10
+    assert all(one[name] == other[name] for name in set(one) & set(other))
+
+
 def test_types_of_answers() -> None:
     def of(*answers: object, task: str = "sql") -> str:
         return answer_type(Example("a", "q", None, answers), task)
@@ -202,7 +237,7 @@ def test_the_sheet_pairs_different_solutions_with_the_same_right_answer(
     assert all({pair.left_from, pair.right_from} == {"hard-em", "mimax"} for pair in pairs)
     assert sheet(found) == pairs
     others = sheet(found, seed=1)
-    assert {pair.id for pair in others} == {pair.id for pair in pairs}
+    assert {pair.example for pair in others} == {pair.example for pair in pairs}
     assert [pair.left for pair in others] != [pair.left for pair in pairs]
     assert len(sheet(found, most=4)) == 4
 

@@ -383,6 +383,24 @@ def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) ->
     assert "answer, several" in votes["words", 0.3]
 
 
+def test_other_data_is_refused_before_anything_is_trained_and_searched_anew(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    asked = Asked(tmp_path / "out", data, 2, ROWS[:1], TINY)
+    first, second = planned(table("sql-synthetic"), asked)
+    run_job(first.content)
+    tables = data / "dev" / "tables.jsonl"
+    first_table, *others = lines_of(tables)
+    write_jsonl(tables, [{**first_table, "rows": first_table["rows"][:-1]}, *others])
+    (other,) = planned(table("sql-synthetic"), asked)  # the same questions on another table
+    assert other.name == second.name
+    assert other.content["dev_solutions"] != second.content["dev_solutions"]
+    assert other.content["recipe"]["data"]["solutions"] == second.content["recipe"]["data"]["solutions"]
+    examples = data / "dev" / "examples.jsonl"
+    examples.write_text("".join(examples.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(BonafideError, match="was made on other data"):
+        planned(table("sql-synthetic"), asked)
+
+
 def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:
     data = write_data(tmp_path / "data")
     filled = fill([table("sql-synthetic")], Asked(tmp_path / "out", data, 1, ROWS, TINY), minutes=0.0)["sql-synthetic"]

@@ -27,6 +27,7 @@ from bonafide.reproduce.results import (
     comparable,
     packed,
     packed_bytes,
+    read_result,
     result_name,
     unpacked,
     unpacked_bytes,
@@ -100,10 +101,10 @@ def test_right_answers_are_asked_for_their_reasons(tmp_path: Path) -> None:
         (Check("ours", "solution", 61), "missed"),
         (Check("ours", "solution", 0.75, over="gold"), "met"),
         (Check("ours", "solution", 0.75, worst=0.7, over="gold"), "missed"),
-        (Check("ours", "solution", 17.5, against="best baseline"), "met"),
-        (Check("ours", "solution", 18, against="best baseline"), "missed"),
-        (Check("ours", "solution", 27, against="low", p=0.06), "met"),
-        (Check("ours", "solution", 27, against="low", p=0.05), "missed"),  # over two seeds; over examples it is small
+        (Check("ours", "solution", 20, against="best baseline"), "met"),
+        (Check("ours", "solution", 20.5, against="best baseline"), "missed"),
+        (Check("ours", "solution", 27, against="low", p=0.01), "met"),
+        (Check("ours", "solution", 27, against="low", p=0.009), "missed"),  # over seeds; over examples it is small
         (Check("ours", "selection", 1), "open"),
         (Check("low", "selection", 0, against="best baseline"), "open"),
     ],
@@ -119,6 +120,9 @@ def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
     assert verdict(SMALL, results, Check("ours", "solution", 60)).found == (
         "mean 70.0 %, worst seed 70.0 % (so far; Ours: 1 of 3 seeds)"
     )
+    both = rows_of({"low": [], "high": [0.4, 0.4], "ours": [0.7, 0.7, 0.7], "gold": []})
+    against = verdict(SMALL, both, Check("ours", "solution", 10, against="best baseline"))
+    assert against.found.endswith("(so far; Low: 0 of 2 seeds)")  # it may be the best
     nothing = verdict(SMALL, results, Check("ours", "solution", 1, over="gold"))
     assert (nothing.state, nothing.found) == ("open", "Ours: 1 of 3 seeds; Gold: 0 of 1 seeds")
 
@@ -137,15 +141,28 @@ def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None
     assert verdict(SMALL, {**results, "ours": results["ours"][1:]}, check).state == "open"
 
 
-def test_a_difference_pairs_seeds_and_examples() -> None:
-    results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.55, 0.9]})
+@pytest.mark.parametrize(("ours", "test"), [([0.5, 0.55], stats.ttest_rel), ([0.5, 0.55, 0.9], stats.ttest_ind)])
+def test_a_difference_is_that_of_the_means_and_pairs_seeds_where_it_can(ours: list[float], test: Any) -> None:
+    results = rows_of({"low": [0.3, 0.4], "ours": ours})
     found = difference(results["low"], results["ours"], "solution")
     assert found is not None
-    assert found.difference == pytest.approx(0.175)  # of the seeds that both have
+    assert found.difference == pytest.approx(sum(ours) / len(ours) - 0.35)
     assert found.over_seeds is not None
-    assert found.over_seeds.p == pytest.approx(float(stats.ttest_rel([0.5, 0.55], [0.3, 0.4]).pvalue))
+    options = {} if test is stats.ttest_rel else {"equal_var": False}
+    assert found.over_seeds.p == pytest.approx(float(test(ours, [0.3, 0.4], **options).pvalue))
     assert found.p == max(found.over_examples, found.over_seeds.p)
-    assert found.interval.low < 0.175 < found.interval.high
+    assert found.interval.low < found.difference < found.interval.high
+
+
+@pytest.mark.parametrize("damage", ["", "AAAA", "%%%%", "A"])
+def test_a_damaged_row_is_named(tmp_path: Path, damage: str) -> None:
+    result = made(tmp_path / "a.json", 0, [True] * 9, [True] * 9)
+    result.write()
+    assert read_result(result.path).flags("answer").all()
+    result.content["flags"]["answer"] = damage
+    result.write()
+    with pytest.raises(BonafideError, match=r"a\.json is damaged"):
+        read_result(result.path)
 
 
 def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from bonafide.errors import BonafideError
-from bonafide.report.statistics import bootstrap_interval, flips, paired_t, permutation_p, wilson
+from bonafide.report.statistics import bootstrap_interval, flips, over_seeds, paired_t, permutation_p, wilson
 
 
 @given(some.integers(1, 500).flatmap(lambda of: some.tuples(some.integers(0, of), some.just(of))))
@@ -54,6 +54,21 @@ def test_the_t_test_where_there_is_no_spread_or_no_pair():
     assert paired_t([0.5, 0.6], [0.5, 0.6]).p == 1.0
     same = paired_t([0.5, 0.6], [0.6, 0.7])
     assert (same.p, same.effect) == (0.0, math.inf)
+
+
+def test_without_the_same_seeds_the_t_test_is_welchs_on_all_of_them():
+    first, second = {0: 0.1, 1: 0.2, 2: 0.15}, {0: 0.3, 1: 0.5, 2: 0.35, 3: 0.05, 4: 0.4}
+    found = over_seeds(first, second)
+    expected = stats.ttest_ind(list(second.values()), list(first.values()), equal_var=False)
+    assert found.pairs == 0
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.difference == pytest.approx(0.17)
+    low, high = expected.confidence_interval(0.95)
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
+    assert over_seeds(first, {seed: second[seed] for seed in (2, 1, 0)}) == paired_t([0.1, 0.2, 0.15], [0.3, 0.5, 0.35])
+    assert over_seeds(first, {3: 0.4}) is None
+    assert over_seeds({0: 0.5, 1: 0.5}, {2: 0.5, 3: 0.5}).p == 1.0
+    assert over_seeds({0: 0.5, 1: 0.5}, {2: 0.7, 3: 0.7}).p == 0.0
 
 
 def test_the_permutation_test_of_one_pair_that_differs_says_nothing():

@@ -182,6 +182,8 @@ def predict_command(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
+    if not question.strip():
+        raise BonafideError("The question is empty.")
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
     if passage is not None:

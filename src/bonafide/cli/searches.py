@@ -230,7 +230,7 @@ def inspect_command(
     tables: Annotated[str | None, typer.Option(help="Where tables.jsonl is, if it was moved.")] = None,
     table: TableUrls = None,
 ) -> None:
-    """Coverage, sizes and solutions of a store."""
+    """Coverage, sizes and solutions of a store of queries; explore shows those of every task."""
     from bonafide.report.inspect import Inspection
     from bonafide.search.places import Places
 

@@ -193,7 +193,7 @@ def _check_contexts(store: SolutionStore[Any], folder: Path) -> None:
 
 def _largest(sizes: dict[str, float], share: float) -> set[str]:
     order = sorted(sizes, key=lambda name: -sizes[name])
-    return set(order[: round(share * len(order))])
+    return set(order[: max(1, round(share * len(order)))])
 
 
 def open_dev(recipe: Recipe) -> Dev | None:

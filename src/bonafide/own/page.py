@@ -11,6 +11,7 @@ from bonafide.examples import Answer
 from bonafide.files import write_whole
 from bonafide.own.training import HeldOut, Prepared
 from bonafide.report.page import STYLE
+from bonafide.report.terminal import few
 
 
 def write_own_page(path: Path, prepared: Prepared, held: Sequence[HeldOut], figures: dict[str, Any]) -> None:
@@ -39,7 +40,8 @@ def write_own_page(path: Path, prepared: Prepared, held: Sequence[HeldOut], figu
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A model of your own tables</title><style>{STYLE}</style></head><body>
 <h1>A model of your own tables</h1>
-<p class="note">Held out: {escape(how)}. The final model learned from all {figures["pairs"]:,} pairs, by the recipe
+<p class="note">Held out: {escape(how)}. The final model learned from all {figures["pairs"]:,} pairs
+but those below that no query answers, by the recipe
 {escape(" ".join(figures["recipe"]))}.</p>
 <dl>{body}</dl>{notes}
 <h2>Wrong held-out answers, the surest first</h2>
@@ -88,4 +90,5 @@ def _cell(text: str, code: bool) -> str:
 
 
 def _shown(values: Sequence[Answer]) -> str:
-    return ", ".join(f"{each:.10g}" if isinstance(each, float) else str(each) for each in values[:8]) or "nothing"
+    texts = ["NULL" if each is None else f"{each:.15g}" if isinstance(each, float) else str(each) for each in values]
+    return few(texts) or "nothing"

@@ -4,14 +4,15 @@ Runs are grouped by their recipe without its seed; a group goes by its method, a
 groups have the same. The first group on the command line is what the others are held against. Figures: how often the
 answer is right, and with gold how often the solution is, and how often a right answer has a right solution.
 
-Over seeds: a paired t-test, as in the paper. Over examples: a permutation test and a bootstrap interval of each
-example's mean over the seeds that both have; seeds add no examples, so Wilson's intervals count each example once.
+Over seeds: a t-test, paired as in the paper where both have the same seeds, else Welch's. Over examples: a permutation
+test and a bootstrap interval of each example's mean over all seeds of a method; seeds add no examples, so Wilson's
+intervals count each example once. All must have been decoded alike, on these examples (``decoded.py``).
 Flips are McNemar's, seed by seed, since the flips of one example under several seeds are not independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,9 @@ import numpy.typing as npt
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
+from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
+from bonafide.report.decoded import how_decoded
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
 from bonafide.report.runs import evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -36,7 +39,7 @@ from bonafide.report.statistics import (
     SeedTest,
     bootstrap_interval,
     flips,
-    paired_t,
+    over_seeds,
     permutation_p,
     wilson,
 )
@@ -172,6 +175,7 @@ def compare_runs(
         raise BonafideError(f"Runs of one task can be compared; found runs of {' and '.join(sorted(tasks))}.")
     groups = _groups(recipes)
     path = examples or _dev_examples(runs[0], recipes[runs[0]])
+    beam, guided = _decoding(recipes, path)
     asked = asked_beside(tasks.pop(), path, runs[0], table)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
@@ -182,7 +186,7 @@ def compare_runs(
         predicted = {}
         for seed, run in by_seed.items():
             if not (run / "predictions.jsonl").exists():
-                _evaluate(run, path, table, progress)
+                _evaluate(run, path, table, progress, beam, guided)
             found = read_predicted(run / "predictions.jsonl", asked, known)
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
@@ -196,19 +200,18 @@ def compare_runs(
 
 
 def _contrast(first: Method, second: Method, figure: str) -> Contrast:
-    seeds = sorted(set(first.runs) & set(second.runs))
-    if seeds:
-        one, other = first.right(figure, seeds), second.right(figure, seeds)
-    else:
-        one, other = first.right(figure), second.right(figure)  # no pairs of seeds: means over all that there are
+    one, other = first.right(figure), second.right(figure)
     before, after = one.mean(axis=0), other.mean(axis=0)
+    shared = sorted(set(first.runs) & set(second.runs))
+    pairs = {seed: (first.right(figure, [seed])[0], second.right(figure, [seed])[0]) for seed in shared}
+    by_seed = [dict(zip(sorted(each.runs), each.right(figure).mean(axis=1), strict=True)) for each in (first, second)]
     return Contrast(
         figure,
         float(after.mean() - before.mean()),
         bootstrap_interval(before, after),
         permutation_p(before, after),
-        paired_t(one.mean(axis=1), other.mean(axis=1)) if seeds else None,
-        {seed: flips(one[place], other[place]) for place, seed in enumerate(seeds)},
+        over_seeds(*by_seed),
+        {seed: flips(*pair) for seed, pair in pairs.items()},
     )
 
 
@@ -260,16 +263,40 @@ def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
     return path
 
 
-def _evaluate(run: Path, examples: Path, table: Sequence[Path], progress: Progress | None) -> None:
+def _decoding(runs: Iterable[Path], examples: Path) -> tuple[int, bool]:
+    """The beam, and whether it is execution-guided, of all runs that have predictions; they must be alike."""
+    wanted, first = content_hash(examples), None
+    for run in runs:
+        path = run / "predictions.jsonl"
+        made = how_decoded(path) if path.exists() else None
+        if made is None:
+            continue
+        if made.examples != wanted:
+            raise BonafideError(
+                f"{path} was made on other examples than {examples}. Run bonafide evaluate {run} --examples {examples} "
+                "first."
+            )
+        first = first or (made, path)
+        if made.options != first[0].options:
+            raise BonafideError(
+                f"{first[1]} was made with {first[0].options}, {path} with {made.options}: what is compared must be "
+                "decoded alike. Run bonafide evaluate on one of them again."
+            )
+    return (1, False) if first is None else (first[0].beam, first[0].execution_guided)
+
+
+def _evaluate(
+    run: Path, examples: Path, table: Sequence[Path], progress: Progress | None, beam: int, guided: bool
+) -> None:
     model = load_for_evaluation(run)
     if model.task.name == "discrete":
-        evaluate_discrete(model, run, examples, progress=progress)
+        evaluate_discrete(model, run, examples, progress=progress, beam=beam)
     elif model.task.name == "reading":
-        evaluate_reading(model, run, examples, progress=progress)
+        evaluate_reading(model, run, examples, progress=progress, beam=beam)
     elif model.task.name == "text":
-        evaluate_text(model, run, examples, progress=progress)
+        evaluate_text(model, run, examples, progress=progress, beam=beam)
     else:
-        evaluate_run(run, examples, table=table, progress=progress, model=model)
+        evaluate_run(run, examples, table=table, progress=progress, model=model, beam=beam, execution_guided=guided)
 
 
 def _searched_sizes(asked: Asked, examples: Path, run: Path, table: Sequence[Path]) -> dict[str, float]:

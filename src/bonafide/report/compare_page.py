@@ -152,9 +152,11 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
         )
     pairs = contrasts[0].seeds
     note = (
-        "The t-test over seeds needs two seeds that both methods have."
+        "The t-test over seeds needs two seeds of each method."
         if pairs is None
         else f"The t-test is over {pairs.pairs} pairs of seeds."
+        if pairs.pairs
+        else "The t-test over seeds is Welch's, since the methods have not the same seeds."
     )
     return Tabled(
         f"{second} against {first}",

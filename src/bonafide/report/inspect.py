@@ -50,7 +50,10 @@ class Inspection:
         """The solution sets."""
         store = SolutionStore(self.folder, QueryCodec())
         if store.manifest["task"] != "sql":
-            raise BonafideError(f"{self.folder} holds solutions of the task {store.manifest['task']!r}, not 'sql'.")
+            raise BonafideError(
+                f"{self.folder} holds solutions of the task {store.manifest['task']!r}; inspect reads those of 'sql'. "
+                f"Look at them with bonafide explore {self.folder}."
+            )
         return store
 
     @cached_property

@@ -47,7 +47,7 @@ def sheet(comparison: Comparison, seed: int = 0, most: int = PAIRS) -> list[Pair
         if chance.integers(2):
             sides.reverse()
         (left, left_from), (right, right_from) = sides
-        said = json.dumps([example.id, *sorted((left.text, right.text))], ensure_ascii=False)
+        said = json.dumps([example.id, left.text, right.text], ensure_ascii=False)  # sides too: "left" is said of them
         pairs.append(
             Pair(
                 hashlib.sha256(said.encode()).hexdigest()[:12],

@@ -24,6 +24,7 @@ from bonafide.learn.learnable import learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
+from bonafide.report.decoded import decoded
 from bonafide.sealed import read_log, read_sealed
 from bonafide.search.sql import tables_beside
 from bonafide.tasks.sql.query import Query, parse_query
@@ -89,7 +90,9 @@ def evaluate_run(
     if known is not None:
         figures["selection"] = _selection_figures(listed, source, known, ranked)
     by_id = {example.id: source.table_of(example) for example in listed}
-    write_predictions(out or run / "predictions.jsonl", predictions, by_id.__getitem__)
+    path = out or run / "predictions.jsonl"
+    with decoded(path, examples, beam, reconstruction, execution_guided):
+        write_predictions(path, predictions, by_id.__getitem__)
     return Evaluation(figures, outcomes, predictions, ranked)
 
 

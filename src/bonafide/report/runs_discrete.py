@@ -20,6 +20,7 @@ from bonafide.learn.data import thinned
 from bonafide.learn.discrete import gold_program, passages_of
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
+from bonafide.report.decoded import decoded
 from bonafide.search.discrete import DEFAULT_CAP, example_check
 from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.program import Program
@@ -100,7 +101,9 @@ def evaluate_discrete(
     figures = {"run": str(run), "method": model.about["recipe"]["objective"]["method"], **total(outcomes), "cut": cut}
     if known:
         figures["selection"] = _selection([ranked[name] for name in known], list(known.values()))
-    write_predictions(out or run / "predictions.jsonl", predictions, readings.__getitem__, language)
+    path = out or run / "predictions.jsonl"
+    with decoded(path, examples, beam, reconstruction):
+        write_predictions(path, predictions, readings.__getitem__, language)
     return DiscreteEvaluation(figures, outcomes, predictions, ranked)
 
 

@@ -21,6 +21,7 @@ from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
+from bonafide.report.decoded import decoded
 from bonafide.sealed import vouched
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.metrics import Prediction, right_mention, score
@@ -102,7 +103,7 @@ def evaluate_reading(
             if each
         }
     path = out or run / "predictions.jsonl"
-    with vouched(path):
+    with decoded(path, examples, beam, reconstruction), vouched(path):
         write_jsonl(path, lines)
     return ReadingEvaluation(figures, answers)
 

@@ -20,6 +20,7 @@ from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.learn.text import TextAnswer, gold_texts
 from bonafide.reconstruct.layout import tokenise
+from bonafide.report.decoded import decoded
 from bonafide.sealed import vouched
 from bonafide.search.text import example_check
 from bonafide.tasks.text.candidates import FILE_NAME, CandidateFile, TextSet, candidates_beside, reaching
@@ -78,7 +79,7 @@ def evaluate_text(
         if any((examples.parent / f"{FILE_NAME}{suffix}").exists() for suffix in ("", ".gz", ".xz")):
             figures["selection"] = _selection(model, judged, known, CandidateFile(candidates_beside(examples)))
     path = out or run / "predictions.jsonl"
-    with vouched(path):
+    with decoded(path, examples, beam, reconstruction), vouched(path):
         write_jsonl(path, (_line(each, answers[each.id]) for each in listed))
     return TextEvaluation(figures, answers)
 

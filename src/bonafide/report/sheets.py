@@ -117,7 +117,10 @@ def read_judgements(judged: Path, sheet: Path | None = None) -> Judgements:
     """The judgements of a file, with their sheet: ``judge.jsonl`` beside ``judge.judged.jsonl`` unless it is named."""
     if sheet is None:
         if ".judged" not in judged.name:
-            raise BonafideError(f"The name of {judged} does not say which sheet it is of: name it with --sheet.")
+            raise BonafideError(
+                f"The name of {judged} does not say which sheet it is of: expected such as judge.judged.jsonl, beside "
+                "judge.jsonl."
+            )
         sheet = judged.with_name(judged.name.replace(".judged", "", 1))
     pairs = read_sheet(sheet)
     return counted(pairs, read_said(judged, {pair.id for pair in pairs}, sheet.name))

@@ -1,14 +1,15 @@
 """The tests and intervals behind a comparison: small functions on arrays, in pairs, second minus first.
 
-Two methods are compared over seeds (:func:`paired_t`, as the paper does), over examples (:func:`permutation_p` and
-:func:`bootstrap_interval`), and by the examples on which one is right and the other is not (:func:`flips`).
-Intervals are at 95 %. The arithmetic is scipy's; what is ours is which pairs go in, and what is said where a test has
-no answer: without two pairs, without any difference.
+Two methods are compared over seeds (:func:`over_seeds`, paired as in the paper where both have the same), over examples
+(:func:`permutation_p` and :func:`bootstrap_interval`), and by the examples on which one is right and the other is not
+(:func:`flips`). Intervals are at 95 %. The arithmetic is scipy's; what is ours is which pairs go in, and what is said
+where a test has no answer: without two pairs, without any difference.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class SeedTest:
-    """A paired t-test over seeds. ``effect`` is Cohen's d of the pairs: the mean difference in standard deviations."""
+    """A t-test over seeds. ``effect`` is Cohen's d: the mean difference in standard deviations.
+
+    ``pairs``: 0 where the seeds are not the same, and the figures in no pairs.
+    """
 
     pairs: int
     difference: float
@@ -86,6 +90,29 @@ def paired_t(first: npt.ArrayLike, second: npt.ArrayLike) -> SeedTest | None:
     found = stats.ttest_1samp(difference, 0.0)
     low, high = found.confidence_interval(CONFIDENCE)
     return SeedTest(len(difference), mean, Interval(float(low), float(high)), float(found.pvalue), mean / spread)
+
+
+def over_seeds(first: Mapping[int, float], second: Mapping[int, float]) -> SeedTest | None:
+    """The t-test of figures by seed: paired where both have the same seeds, else Welch's, of all that there are.
+
+    None where one of them has fewer than two.
+    """
+    if set(first) == set(second):
+        return paired_t([first[seed] for seed in sorted(first)], [second[seed] for seed in sorted(first)])
+    before, after = np.array(list(first.values())), np.array(list(second.values()))
+    if min(len(before), len(after)) < 2:
+        return None
+    mean = float(after.mean() - before.mean())
+    spread = math.sqrt((before.var(ddof=1) + after.var(ddof=1)) / 2)
+    if spread <= 1e-12 * max(1.0, abs(mean)):
+        same = abs(mean) <= 1e-12
+        return SeedTest(0, mean, Interval(mean, mean), float(same), 0.0 if same else math.copysign(math.inf, mean))
+    own = [each.var(ddof=1) / len(each) for each in (before, after)]
+    error = math.sqrt(sum(own))
+    freedom = sum(own) ** 2 / sum(each**2 / (len(of) - 1) for each, of in zip(own, (before, after), strict=True))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, freedom))
+    return SeedTest(0, mean, Interval(mean - half, mean + half), p, mean / spread)
 
 
 def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) -> float:

@@ -204,7 +204,7 @@ def predictions_table(question: str, table: Table, predictions: Sequence[SqlAnsw
         grid.add_column(name, overflow="fold", justify="right" if name == "confidence" else "left")
     for place, each in enumerate(predictions):
         rows = selected_rows(each.query, table).nonzero()[0].tolist()
-        answer = "error" if each.answer is None else ", ".join(map(_shown, each.answer[:8])) or "nothing"
+        answer = "error" if each.answer is None else few(list(map(_shown, each.answer))) or "nothing"
         style = "bold" if place == 0 else "dim"
         grid.add_row(
             f"{each.confidence:.1%}",
@@ -220,14 +220,18 @@ def predictions_table(question: str, table: Table, predictions: Sequence[SqlAnsw
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.15g}"
     return "NULL" if value is None else str(value)
+
+
+def few(shown: Sequence[str], limit: int = 8) -> str:
+    """The first of a list, and of how many."""
+    return ", ".join(shown[:limit]) + (f", … ({len(shown):,})" if len(shown) > limit else "")
 
 
 def row_numbers(rows: list[int], limit: int = 8) -> str:
     """Rows as people count them, from 1."""
-    shown = ", ".join(str(row + 1) for row in rows[:limit])
-    return (shown or "none") + (f", … ({len(rows):,})" if len(rows) > limit else "")
+    return few([str(row + 1) for row in rows], limit) or "none"
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,8 @@
 """Rows of a table against each other, and against its bars.
 
-Over seeds a paired t-test, as in the paper; over examples a permutation test and a bootstrap interval of each example's
-mean over the seeds that both rows have. A bar on p asks it of both tests: of the larger p. Of two rows without two
-seeds in common there is no t-test, and the permutation test alone decides.
+Over seeds a t-test, paired as in the paper where both rows have the same seeds, Welch's where they have not; over
+examples a permutation test and a bootstrap interval of each example's mean over all seeds of a row. A bar on p asks it
+of both tests: of the larger p. Where a row has one seed there is no t-test, and the permutation test alone decides.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, paired_t, permutation_p
+from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, over_seeds, permutation_p
 from bonafide.report.tabled import p_value, percent, points
 from bonafide.reproduce.results import Flags, Result
 from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
@@ -109,9 +109,8 @@ def difference(first: Sequence[Result], second: Sequence[Result], measure: str) 
     before, after = by_seed(first, measure), by_seed(second, measure)
     if not before or not after:
         return None
-    seeds = sorted(set(before) & set(after))
-    one = [each.measured(measure) for each in first if each.seed in (seeds or before)]
-    other = [each.measured(measure) for each in second if each.seed in (seeds or after)]
+    one = [each.measured(measure) for each in first if each.seed in before]
+    other = [each.measured(measure) for each in second if each.seed in after]
     of = np.logical_and.reduce([each[1] for each in (*one, *other) if each is not None])
     if of.sum() < 2:
         return None
@@ -121,7 +120,7 @@ def difference(first: Sequence[Result], second: Sequence[Result], measure: str) 
         float(right.mean() - left.mean()),
         bootstrap_interval(left, right),
         permutation_p(left, right),
-        paired_t([before[seed] for seed in seeds], [after[seed] for seed in seeds]) if seeds else None,
+        over_seeds(before, after),
     )
 
 
@@ -186,12 +185,15 @@ def _shown(check: Check, value: float) -> str:
 
 
 def _involved(table: Table, check: Check) -> list[str]:
-    return [each for each in (check.row, check.over, check.against) if each and each != BEST_BASELINE]
+    if check.against == BEST_BASELINE:  # which of them it is can change with each
+        return [check.row, *(row.name for row in table.rows if row.role == "baseline")]
+    return [each for each in (check.row, check.over, check.against) if each]
 
 
 def _seeds(table: Table, results: Results, check: Check) -> str:
     rows = [table.row(each) for each in _involved(table, check)]
-    return "; ".join(f"{row.label}: {len(results[row.name])} of {row.seeds} seeds" for row in rows)
+    few = [row for row in rows if len(results[row.name]) < row.seeds]
+    return "; ".join(f"{row.label}: {len(results[row.name])} of {row.seeds} seeds" for row in few or rows)
 
 
 def _so_far(table: Table, results: Results, check: Check) -> str:

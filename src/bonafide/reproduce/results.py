@@ -153,7 +153,15 @@ def read_result(path: Path) -> Result:
         raise BonafideError(
             f"{path} is damaged: it lacks {', '.join(sorted(missing))}. Delete it and run its row again."
         )
-    return Result(path, content)
+    result = Result(path, content)
+    try:
+        whole = len(result.sizes) == content["examples"]
+        whole &= all(result.flags(name) is not None for name in content["flags"])
+    except (ValueError, TypeError) as error:  # also what base64 raises
+        raise BonafideError(f"{path} is damaged ({error}). Delete it and run its row again.") from error
+    if not whole:
+        raise BonafideError(f"{path} is damaged: it is not of all examples. Delete it and run its row again.")
+    return result
 
 
 def hash_of(ids: Iterable[str]) -> str:
@@ -168,7 +176,9 @@ def packed(flags: Sequence[bool] | Flags) -> str:
 
 def unpacked(text: str, count: int) -> Flags:
     """Back again."""
-    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    bits = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+    if len(bits) != -(-count // 8):
+        raise ValueError(f"expected {count} flags, found {8 * len(bits)} or fewer")
     return np.unpackbits(bits, count=count).astype(bool)
 
 

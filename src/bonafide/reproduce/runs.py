@@ -11,6 +11,7 @@ results/
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -207,6 +208,12 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     data = asked.data_of(table)
     assert data is not None, "runs are planned where there is data"
     stores = _Stores(data, asked.work / "solutions", report)
+    for each in itertools.chain.from_iterable(results_of(table, asked).values()):
+        if each.data != stores.hashes:
+            raise BonafideError(
+                f"{each.path} was made on other data than {data}: one table is of one train and one dev split. Name "
+                "that data with --data, or another folder with --out."
+            )
     return [_job(table, row, seed, asked, stores, together) for row, seed in wanted]
 
 

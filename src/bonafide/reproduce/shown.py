@@ -68,7 +68,10 @@ def tabled(table: Table, results: Results) -> list[Tabled]:
     if table.checks:
         found = [verdict(table, results, check) for check in table.checks]
         body = [[each.bar, each.found, {"open": "not yet"}.get(each.state, each.state)] for each in found]
-        note = "Of two tests, p is the larger one's. Ratios are to the other row's mean."
+        note = (
+            "A bar with a p asks it of both tests, one without asks for the mean alone. Ratios are to the other row's "
+            "mean. So far: of rows that are not complete."
+        )
         made.append(Tabled(BARS, note, ["bar", "found", ""], body, ("found", "")))
     made.append(_runs(rows, results))
     return made
@@ -122,7 +125,7 @@ def _overview(table: Table, rows: Sequence[Row], results: Results) -> Tabled:
             shown = "–" if figure is None else percent(figure)
             line.append(f"{shown} (paper {paper[measure]:g})" if measure in paper else shown)
         body.append(line)
-    return Tabled(OVERVIEW, "", ["method", "seeds", *(MEASURES[each] for each in measures)], body)
+    return Tabled(OVERVIEW, table.note, ["method", "seeds", *(MEASURES[each] for each in measures)], body)
 
 
 def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) -> Tabled:
@@ -144,13 +147,14 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
             line.append(p_value(found.over_examples))
         body.append(line)
     head = ["method", "mean", "worst seed", "each seed"]
-    note = "The interval of a mean is Wilson's, each example counted once."
+    note = "The interval of a mean is Wilson's, each example counted once; how seeds differ stands beside it."
     if base is None:
         return Tabled(_title(measure), note, head, [line[: len(head)] for line in body])
     against = table.row(base).label
     note += (
-        f" Differences are to {against}, the best baseline by this measure, with a bootstrap interval over examples; p "
-        "is by the paired t-test over the seeds that both have, and by the permutation test over examples."
+        f" Differences are to {against}, the best baseline by this measure, of means over all seeds, with a bootstrap "
+        "interval over examples; p is by the t-test over seeds (paired where both have the same, else Welch's), and by "
+        "the permutation test over examples, which takes those of one context as independent."
     )
     head += [f"against {against}", "p (seeds)", "p (examples)"]
     return Tabled(_title(measure), note, head, body)

@@ -88,6 +88,7 @@ class Table:
     rows: tuple[Row, ...]
     checks: tuple[Check, ...] = ()
     curve: bool = False  # the selection task at each evaluation of a run
+    note: str = ""  # what a reader of its figures must know
 
     def row(self, name: str) -> Row:
         """The row of this name."""

@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from bonafide.tasks.sql.tables import Cell, Coercion, ColumnType
@@ -27,6 +28,7 @@ LARGEST = 10**300
 """Numbers from here on are no cells: ``tables.jsonl`` refuses them."""
 
 _LONGEST = 400  # characters of the longest number that anybody writes
+_GLANCE, _FEW = 200, 0.2  # texts that are looked at first, and the share of those that stand apart
 
 # Only codes that no table uses as a word of its own: no ALL, COP, CUP, PEN or TOP ("TOP 10" is no amount).
 _CODES = re.findall(
@@ -134,6 +136,12 @@ def read_column(
         if texts and all(map(is_date, texts)):
             total = sum(counts[cell] for cell, text in stripped.items() if text)
             tally.kept("dates kept as text", next(iter(texts)), total)
+        elif apart := _apart(texts):
+            for cell, text in stripped.items():
+                if text in apart:
+                    tally.kept(
+                        f"no number, unlike {len(texts) - len(apart):,} others: so all are text", text, counts[cell]
+                    )
         values: dict[str | None, Cell] = {cell: text or None for cell, text in stripped.items()}
     else:
         found = numbers.values
@@ -234,6 +242,15 @@ def _proves_comma(texts: Iterable[str]) -> bool:
     """Whether some text needs the decimal comma: '1.234.567' may be a version, and '1,234' is 1234."""
     with_point = _read(texts, comma=False, doubtful=True)
     return any("," in text for text in with_point.unread)
+
+
+def _apart(texts: Mapping[str, object]) -> set[str]:
+    """The few texts that are no numbers in a column whose others all are; none in one of texts."""
+    some = list(islice(texts, _GLANCE))
+    if len(texts) < 2 or len(_insist(some).unread) > len(some) * _FEW:
+        return set()
+    unread = set(_insist(texts).unread)
+    return unread if len(unread) <= len(texts) * _FEW else set()
 
 
 def _insist(texts: Iterable[str]) -> _Numbers:
