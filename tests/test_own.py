@@ -188,7 +188,7 @@ def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monk
     with (shop / "qa.jsonl").open("a") as stream:
         stream.write(json.dumps(mislabelled) + "\n")
     command = ["train", "--table", shop / "orders.csv", "--examples", shop / "qa.jsonl", "--out", shop / "run", *TINY]
-    train = [str(each) for each in command]
+    train = [*(str(each) for each in command), "--type", "Units=real"]
     app(train, standalone_mode=False)
     shown = capsys.readouterr()
     assert "41 pairs on 1 table; 40 have a solution." in shown.err
@@ -203,7 +203,10 @@ def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monk
     told = next(line for line in shown.out.splitlines() if line.startswith("Ask it: bonafide "))
     app(shlex.split(told)[3:], standalone_mode=False)
     assert "SELECT" in capsys.readouterr().out
-    assert f"In the browser: bonafide serve {shop / 'run'} --table {shop / 'orders.csv'}" in shown.out.splitlines()
+    assert (
+        f"In the browser: bonafide serve {shop / 'run'} --table {shop / 'orders.csv'} --type Units=real"
+        in shown.out.splitlines()
+    )
 
     with pytest.raises(BonafideError, match="already holds a run"):
         app(train, standalone_mode=False)

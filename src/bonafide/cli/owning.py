@@ -47,7 +47,9 @@ def train_on_own_tables(
     with _bars(console, out) as report:
         held, figures = learn(prepared, folds, report)
     write_own_page(out / "report.html", prepared, held, figures)
-    _tell_learned(Console(), prepared, figures, tables)
+    files = [f"--table {shlex.quote(str(path))}" for path in tables]
+    files += [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items()]
+    _tell_learned(Console(), prepared, figures, " ".join(files))
 
 
 def _tell_prepared(console: Console, prepared: Prepared, tables: Sequence[Path]) -> None:
@@ -77,7 +79,7 @@ def _unsolved_table(prepared: Prepared) -> Grid:
     return grid
 
 
-def _tell_learned(console: Console, prepared: Prepared, figures: dict[str, Any], tables: Sequence[Path]) -> None:
+def _tell_learned(console: Console, prepared: Prepared, figures: dict[str, Any], files: str) -> None:
     low, high = figures["interval"]
     how = {0: "of the dev file", 1: "of a third that was held out"}.get(
         figures["folds"], f"held out in {figures['folds']}-fold cross-validation"
@@ -88,7 +90,6 @@ def _tell_learned(console: Console, prepared: Prepared, figures: dict[str, Any],
         f"{figures['right'] / figures['held_out']:.1%}[/bold] (95 % interval {low:.0%} to {high:.0%}).",
     )
     tell(console, f"Open [bold]{escape(str(prepared.out / 'report.html'))}[/bold] in a browser to see which, and why.")
-    files = " ".join(f"--table {shlex.quote(str(path))}" for path in tables)
     which = f" --context {shlex.quote(next(iter(prepared.source.tables)))}" if prepared.source.default is None else ""
     question = prepared.examples[0].question
     ask = f"bonafide predict {shlex.quote(str(prepared.out))} {files}{which} {shlex.quote(question)}"
