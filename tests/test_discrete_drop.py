@@ -152,7 +152,7 @@ def test_the_command_line_imports_searches_and_says_what_was_left_out(tmp_path):
     store = SolutionStore(tmp_path / "z", ProgramCodec())
     assert "count" not in store.manifest["options"]["language"]["rules"]
     assert [len(solutions) > 0 for _, solutions in store] == [True, False, True, True, True, True]
-    assert "solutions of the task 'discrete', not 'sql'" in refused(bonafide("inspect", tmp_path / "z"))
+    assert "solutions of the task 'discrete'; inspect reads" in refused(bonafide("inspect", tmp_path / "z"))
     unknown = bonafide("search", "discrete", "--examples", examples, "--out", tmp_path / "y", "--without", "counts")
     assert "There is no rule 'counts'" in refused(unknown)
     assert not (tmp_path / "y").exists()

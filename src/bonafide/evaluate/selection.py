@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from bonafide.errors import BonafideError
 from bonafide.evaluate.sql import Accuracy
-from bonafide.learn.objective import IMPOSSIBLE
 
 LogProbabilities = npt.NDArray[np.floating]  # (solutions,)
+_IMPOSSIBLE = -1e30  # as solvers score what they cannot produce (``learn/objective.py``)
 
 
 class Searchable(Protocol):
@@ -64,7 +64,7 @@ def rank_of_gold(scores: LogProbabilities, solutions: Searchable, gold: object) 
     place = solutions.index_of(gold)
     if place is None:
         return None
-    if scores[place] <= IMPOSSIBLE:
+    if scores[place] <= _IMPOSSIBLE:
         return 1 + len(solutions)
     return 1 + int((scores > scores[place]).sum() + (scores[:place] == scores[place]).sum())
 
