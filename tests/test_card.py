@@ -68,7 +68,7 @@ def test_what_is_not_known_is_said_to_be_unknown(data: Path, tmp_path: Path) -> 
     without = {"figure": 5.0, "by": "last step", "step": 5}
     card = model_card(made, ENVIRONMENT, without, DATA, tmp_path)
     assert "| encoder | someone/encoder; licence not known here: look at its own card |" in card
-    assert "Not known: the run had no dev examples." in card
+    assert "Not measured while it was trained: the run had no dev examples." in card
     assert "| examples, SHA-256" not in card
     assert "| reconstructor" not in card
     assert "1,000 of 1,200 examples with 54,321 solutions; 200 have none; 7 sets sampled down to 40" in card

@@ -120,7 +120,10 @@ def _versions(environment: dict[str, Any]) -> str:
 def _figures(best: dict[str, Any], data: dict[str, Any]) -> list[str]:
     measured = {name.removeprefix("dev_"): value for name, value in best.items() if name.startswith("dev_")}
     if not measured:
-        return ["Not known: the run had no dev examples. Measure it with `bonafide evaluate`."]
+        return [
+            "Not measured while it was trained: the run had no dev examples. Measure it with `bonafide evaluate`; of a "
+            "model of your own tables, `report.html` says how much is right of what was held out."
+        ]
     lines = ["| on the dev examples | value |", "|---|---|"]
     lines += [f"| {name} | {value:.4g} |" for name, value in measured.items()]
     lines += ["", f"Taken at step {best['step']:,}, which was chosen by {best['by']}."]
