@@ -341,3 +341,14 @@ def test_only_sets_that_are_not_complete_can_be_proposed_to(data: Path) -> None:
 
 def test_a_run_searches_what_the_command_searches() -> None:
     assert recipe_from({"data": {"task": "discrete"}}, "a test").language.language() == Language()
+
+
+def test_a_gold_program_outside_the_language_is_wrong_and_counted(data: Path, learned: Path, tmp_path: Path) -> None:
+    examples, model = data / "train/examples.jsonl", load(learned)
+    lines = [json.loads(line) for line in (data / "train/gold.jsonl").read_text().splitlines()]
+    whole = evaluate_discrete(model, learned, examples, gold=data / "train/gold.jsonl").figures
+    spec = model.solver.spec
+    model.solver.spec = replace(spec, language=replace(spec.language, max_operands=2))
+    known = evaluate_discrete(model, learned, examples, gold=data / "train/gold.jsonl").figures
+    assert known["logical_form"]["of"] == whole["logical_form"]["of"] == len(lines)
+    assert sum(each["of"] for each in known["operands"].values()) < len(lines)
