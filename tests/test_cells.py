@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bonafide.report.terminal import _shown, few
 from bonafide.tasks.sql.cells import Tally, is_date, read_column, read_number, stored_column
 from bonafide.tasks.sql.tables import Coercion
 
@@ -334,11 +333,3 @@ def test_a_few_cells_that_make_a_column_of_numbers_text_are_named() -> None:
     assert (noted.kind, noted.count, noted.example) == ("no number, unlike 6 others: so all are text", 1, "'-'")
     for texts in (["a", "1", "b", "2"], ["x"], ["2021-05-01", "2021-06-01"], ["007", "008"]):
         assert not any("no number" in each.kind for each in read_column("c", texts, None)[2])
-
-
-def test_long_answers_say_how_long_they_are() -> None:
-    assert few(["a", "b"]) == "a, b"
-    assert few([str(each) for each in range(60)]) == "0, 1, 2, 3, 4, 5, 6, 7, … (60)"
-    assert [_shown(each) for each in (16777217.0, 18011786.5, 0.1 + 0.2, None, "x")] == [
-        "16777217", "18011786.5", "0.3", "NULL", "x",
-    ]  # fmt: skip

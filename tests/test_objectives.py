@@ -3,112 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from bonafide import ragged
 from bonafide.errors import BonafideError
-from bonafide.learn import draws
 from bonafide.learn.data import load_training_data
 from bonafide.learn.first_only import FirstOnly
 from bonafide.learn.hard_em import HardEM
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.methods import METHODS, build_objective
 from bonafide.learn.microbatch import MicroBatch
-from bonafide.learn.mimax import Mimax, MimaxPlus
 from bonafide.learn.mml import MarginalLikelihood
-from bonafide.learn.objective import Moment, Objective, Outcome, scores_of
+from bonafide.learn.objective import Moment, Objective
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.supervised import Supervised
 from bonafide.learn.trainer import Trainer
 from bonafide.learn.vae import Vae
+from number_batches import LOGS, PHI, START, Numbers, chosen, gradient, loss_of
 from tiny_runs import OPTIONS, recipe, write_data
 
 torch.set_num_threads(1)
 INF, NAN = math.inf, math.nan
-START = Moment(0, 10)
-
-
-class Numbers:
-    """A batch made of numbers: the scores are parameters, so that gradients can be looked at."""
-
-    def __init__(
-        self,
-        solver: Sequence[Sequence[float]],
-        reconstructor: Sequence[Sequence[float]] | None = None,
-        operations: Sequence[Sequence[int]] | None = None,
-        allowed: Sequence[bool] | None = None,
-        ids: Sequence[str] | None = None,
-        step: int = 0,
-        seed: int = 0,
-        training: Sequence[Sequence[float]] | None = None,
-        words: Sequence[Sequence[float]] | None = None,
-    ) -> None:
-        sizes = [len(each) for each in solver]
-        self.offsets = ragged.offsets_of(sizes)
-        self.operations = flat(operations or [[0] * size for size in sizes])
-        self.words = flat(words or [[0.0] * size for size in sizes])
-        self.allowed = torch.tensor(allowed if allowed is not None else [True] * len(sizes))
-        self._ids = ids or [f"q{number}" for number in range(len(sizes))]
-        self._seed, self._step = seed, step
-        self._solver = flat(solver)
-        self.theta = flat(training or solver).requires_grad_()
-        self.phi = flat(reconstructor or [[-1.0] * size for size in sizes]).requires_grad_()
-
-    def uniform(self, purpose: str) -> Tensor:
-        return draws.uniform(self._seed, purpose, self._step, self._ids)
-
-    def common(self, purpose: str) -> float:
-        return draws.number(self._seed, purpose, self._step)
-
-    def solver_scores(self) -> Tensor:
-        return self._solver
-
-    def solver_training_scores(self) -> Tensor:
-        return self.theta
-
-    def solver_training_scores_of(self, chosen: Tensor) -> Tensor:
-        return scores_of(self.theta, chosen)
-
-    def reconstructor_scores(self, most: int = 0) -> Tensor:
-        scores = self.phi.detach().clone()
-        for first, last in pairwise(self.offsets.tolist()):
-            scores[first + (most or last - first) : last] = -torch.inf  # "drawn": the first ones
-        return scores
-
-    def reconstructor_training_scores(self, solutions: Tensor) -> Tensor:
-        return self.phi[solutions]
-
-
-def flat(rows: Sequence[Sequence[float]]) -> Tensor:
-    return torch.tensor([each for row in rows for each in row], dtype=torch.float32)
-
-
-def chosen(outcome: Outcome) -> list[int]:
-    assert outcome.selected is not None
-    return outcome.selected.tolist()
-
-
-def loss_of(outcome: Outcome) -> float:
-    assert outcome.solver_loss is not None
-    return float(outcome.solver_loss.detach())
-
-
-def gradient(loss: Tensor | None, scores: Tensor) -> list[float]:
-    assert loss is not None
-    (found,) = torch.autograd.grad(loss, scores, allow_unused=True, retain_graph=True)
-    return [0.0] * len(scores) if found is None else found.tolist()
-
-
-LOGS = [[math.log(0.1), math.log(0.3), math.log(0.2)], [math.log(0.05), math.log(0.01)]]
 
 
 @pytest.mark.parametrize("objective", [FirstOnly(), Supervised()])
@@ -235,171 +155,6 @@ def test_hard_em_thres_trains_what_the_filter_lets_through() -> None:
     assert chosen(outcome) == [-1, 3]
     assert outcome.used == 1
     assert gradient(outcome.solver_loss, batch.theta) == [0, 0, 0, -1, 0]
-
-
-# --- MIMAX --------------------------------------------------------------------------------------------------
-
-PHI = [[-3.0, -9.0, -1.0], [-2.0, -5.0]]
-
-
-def drawn(batch: Numbers, outcome: Outcome) -> list[int]:
-    """The solutions that train the reconstructor."""
-    return [place for place, each in enumerate(gradient(outcome.reconstructor_loss, batch.phi)) if each]
-
-
-def test_mimax_trains_the_solver_on_what_reconstructs_the_question_best() -> None:
-    batch = Numbers(LOGS, PHI)
-    outcome = Mimax().step(batch, START)
-    assert chosen(outcome) == [2, 3]
-    assert loss_of(outcome) == pytest.approx(-math.log(0.2) - math.log(0.05))
-    assert gradient(outcome.solver_loss, batch.theta) == [0, 0, -1, -1, 0]
-    assert len(drawn(batch, outcome)) == 2
-    assert Mimax().needs_reconstructor
-
-
-def test_mimax_draws_follow_the_posterior_over_the_set() -> None:
-    counts: Counter[int] = Counter()
-    for step in range(3000):
-        batch = Numbers(LOGS[:1], PHI[:1], step=step)
-        counts.update(drawn(batch, Mimax().step(batch, START)))
-    shares = [counts[place] / 3000 for place in range(3)]
-    assert shares == pytest.approx([1 / 6, 3 / 6, 2 / 6], abs=0.03)
-
-
-def test_mimax_draws_depend_on_seed_step_and_example_alone() -> None:
-    even = [-1.0] * 50
-
-    def places(ids: Sequence[str], **where: int) -> dict[str, int]:
-        batch = Numbers([even] * len(ids), ids=ids, **where)
-        found = drawn(batch, Mimax().step(batch, START))
-        return {name: place % 50 for name, place in zip(ids, found, strict=True)}
-
-    together = places(["a", "b", "c", "d"])
-    assert places(["d", "b", "a", "c"]) == together
-    assert {name: place for each in "abcd" for name, place in places([each]).items()} == together
-    assert len(set(together.values())) > 1
-    assert places(["a", "b", "c", "d"], step=1) != together
-    assert places(["a", "b", "c", "d"], seed=1) != together
-
-
-@pytest.mark.parametrize(
-    ("switch", "step", "switched"),
-    [(1.0, 9, False), (1.0, 10, True), (0.5, 4, False), (0.5, 5, True), (0.0, 0, True), (-1.0, 10_000, False)],
-)
-def test_mimax_gives_way_to_hard_em_after_its_epochs(switch: float, step: int, switched: bool) -> None:
-    outcome = Mimax(switch=switch).step(Numbers(LOGS, PHI), Moment(step, 10))
-    assert (outcome.reconstructor_loss is None) == switched
-    assert chosen(outcome) == ([1, 3] if switched else [2, 3])
-
-
-def test_after_its_epochs_mimax_can_be_marginal_likelihood() -> None:
-    words = [[-1.0, -2.0, -4.0], [-2.0, -1.0]]
-    batches = [Numbers(LOGS, PHI, words=words) for _ in range(2)]
-    outcome = Mimax(marginal=True, words=1.0).step(batches[0], Moment(10, 10))
-    wanted = MarginalLikelihood(words=1.0).step(batches[1], START)
-    assert outcome.reconstructor_loss is None
-    assert loss_of(outcome) == loss_of(wanted)
-    assert gradient(outcome.solver_loss, batches[0].theta) == gradient(wanted.solver_loss, batches[1].theta)
-    assert chosen(Mimax(marginal=True).step(Numbers(LOGS, PHI), START)) == [2, 3]  # before, as ever
-
-
-@pytest.mark.parametrize("marginal", [False, True])
-def test_a_lasting_reconstructor_learns_on_from_draws_and_changes_nothing_for_the_solver(marginal: bool) -> None:
-    counts: Counter[int] = Counter()
-    for step in range(1000):
-        batches = [Numbers([[math.log(0.7), math.log(0.3)]], [[-1.0, -2.0]], step=step) for _ in range(2)]
-        outcome = Mimax(lasting=True, marginal=marginal).step(batches[0], Moment(10, 10))
-        usual = Mimax(marginal=marginal).step(batches[1], Moment(10, 10))
-        assert usual.reconstructor_loss is None
-        assert chosen(outcome) == chosen(usual)
-        assert gradient(outcome.solver_loss, batches[0].theta) == gradient(usual.solver_loss, batches[1].theta)
-        counts.update(drawn(batches[0], outcome))
-    assert counts[0] / 1000 == pytest.approx(0.7, abs=0.05)
-    assert counts[0] + counts[1] == 1000
-
-
-@pytest.mark.parametrize("marginal", [False, True])
-def test_a_lasting_reconstructor_learns_from_scores_without_dropout(marginal: bool) -> None:
-    sure, noisy = [[0.0, -1e3]], [[-1e3, 0.0]]
-    for step in range(5):
-        batch = Numbers(sure, [[-1.0, -2.0]], training=noisy, step=step)
-        outcome = Mimax(lasting=True, marginal=marginal).step(batch, Moment(10, 10))
-        assert drawn(batch, outcome) == [0]
-
-
-def test_a_temperature_is_the_solvers_and_not_that_of_the_words() -> None:
-    for step in range(5):
-        batch = Numbers([[0.0, -1e3]], [[-1.0, -2.0]], words=[[-60.0, 0.0]], step=step)
-        outcome = Mimax(switch=-1.0, told=1.0, temperature=1e3).step(batch, START)
-        assert drawn(batch, outcome) == [1]  # −60 against −1; by the words too, −0.06 against −1
-
-
-def test_mimax_simplicity_is_a_price_for_each_operation() -> None:
-    batch = Numbers(LOGS, PHI, operations=[[0, 0, 3], [0, 0]])
-    assert chosen(Mimax(simplicity=0.5).step(batch, START)) == [2, 3]  # −1 − 1.5 > −3
-    assert chosen(Mimax(simplicity=1.0).step(batch, START)) == [0, 3]  # −1 − 3 < −3
-
-
-def test_mimax_solver_weight_adds_what_the_solver_thinks() -> None:
-    batch = Numbers([[-1.0, -5.0]], [[-3.0, -2.0]])
-    assert chosen(Mimax(solver_weight=0.2).step(batch, START)) == [1]  # −3.2 < −3.0
-    assert chosen(Mimax(solver_weight=0.3).step(batch, START)) == [0]  # −3.3 > −3.5
-
-
-@pytest.mark.parametrize(("weight", "best"), [(0.0, 1), (0.4, 1), (0.6, 0)])
-def test_words_are_added_to_what_chooses(weight: float, best: int) -> None:
-    words = [[-1.0, -3.0]]
-    assert chosen(HardEM(words=weight).step(Numbers([[-2.0, -1.0]], words=words), START)) == [best]
-    batch = Numbers([[-1.0, -1.0]], [[-2.0, -1.0]], words=words)
-    assert chosen(Mimax(words=weight).step(batch, START)) == [best]
-
-
-def test_mimax_plus_draws_by_solver_and_words_and_chooses_by_the_reconstructor_alone() -> None:
-    theta, words = [[math.log(0.8), math.log(0.1), math.log(0.1)]], [[math.log(0.01), math.log(0.2), math.log(0.4)]]
-    counts: Counter[int] = Counter()
-    for step in range(2000):
-        batch = Numbers(theta, [[-3.0, -1.0, -2.0]], words=words, step=step)
-        outcome = MimaxPlus().step(batch, START)
-        counts.update(drawn(batch, outcome))
-        assert chosen(outcome) == [1]
-    expected = np.array([0.008, 0.02, 0.04]) / 0.068
-    assert [counts[place] / 2000 for place in range(3)] == pytest.approx(expected.tolist(), abs=0.04)
-    switched = MimaxPlus().step(batch, Moment(40, 10))
-    assert switched.reconstructor_loss is None
-    assert chosen(switched) == [0]
-
-
-def test_what_the_solver_cannot_produce_is_not_drawn_however_its_words_fit() -> None:
-    for step in range(50):
-        batch = Numbers([[-1.0, -1e31]], [[-3.0, -1.0]], words=[[-900.0, 0.0]], step=step)
-        assert drawn(batch, MimaxPlus().step(batch, START)) == [0]
-
-
-def test_soft_mimax_weighs_solutions_by_the_softmax_of_the_score() -> None:
-    batch = Numbers([[-1.0, -2.0]], [[math.log(0.1), math.log(0.3)]])
-    outcome = Mimax(soft=True).step(batch, START)
-    assert gradient(outcome.solver_loss, batch.theta) == pytest.approx([-0.25, -0.75])
-    assert loss_of(outcome) == pytest.approx(0.25 * 1 + 0.75 * 2)
-
-
-def test_mimax_draws_and_chooses_among_the_drawn_candidates_alone() -> None:
-    counts: Counter[int] = Counter()
-    for step in range(50):
-        batch = Numbers([[-2.0, -2.0, -0.1]], [[-3.0, -2.0, -1.0]], step=step)
-        outcome = Mimax(candidates=2).step(batch, START)
-        counts.update(drawn(batch, outcome))
-        assert chosen(outcome) == [1]
-    assert set(counts) == {0, 1}
-
-
-def test_more_samples_train_the_reconstructor_on_their_mean() -> None:
-    batch = Numbers([[-1.0] * 20], [[-1.0] * 20])
-    outcome = Mimax(samples=4).step(batch, START)
-    found = gradient(outcome.reconstructor_loss, batch.phi)
-    assert sum(found) == pytest.approx(-1.0)
-    assert len([each for each in found if each]) > 1
-    assert outcome.reconstructor_loss is not None
-    assert float(outcome.reconstructor_loss.detach()) == pytest.approx(1.0)
 
 
 # --- VAE ----------------------------------------------------------------------------------------------------
