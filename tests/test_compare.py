@@ -25,7 +25,7 @@ from bonafide.learn.sql import SqlAnswer
 from bonafide.learn.trainer import train
 from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
-from bonafide.report.compare_page import tables, to_json
+from bonafide.report.compare_page import described, tables, to_json
 from bonafide.report.decoded import Decoded, how_decoded
 from bonafide.report.judging import read_judgements, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
@@ -117,7 +117,11 @@ def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: 
         (run / "predictions.jsonl").unlink(missing_ok=True)
     examples, moved = data / "dev" / "examples.jsonl", tmp_path / "dev" / "examples.jsonl"
     evaluate_run(first, examples, beam=3, execution_guided=True)
-    compare_runs([first, second], examples)  # the second is evaluated as the first was
+    found = compare_runs([first, second], examples)  # the second is evaluated as the first was
+    assert " Decoded with --beam 3 --execution-guided. " in described(found)
+    evaluate_run(second, examples, beam=3, execution_guided=True, reconstruction=0.3)
+    assert "--execution-guided, mimax with --reconstruction 0.3. " in described(compare_runs([first, second], examples))
+    evaluate_run(second, examples, beam=3, execution_guided=True)
     assert [how_decoded(run / "predictions.jsonl") for run in (first, second)] == 2 * [
         Decoded(content_hash(examples), 3, True)
     ]

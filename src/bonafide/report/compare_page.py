@@ -14,6 +14,7 @@ from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
 from bonafide.report.compare import Comparison, Contrast
+from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
@@ -84,9 +85,23 @@ def described(comparison: Comparison) -> str:
         f"{each.name} ({len(each.runs)} {'seed' if len(each.runs) == 1 else 'seeds'})" for each in comparison.methods
     )
     return (
-        f"{runs} on {len(comparison.asked.examples):,} examples of the task {comparison.asked.task}. Intervals are at "
-        "95 %; differences are in points."
+        f"{runs} on {len(comparison.asked.examples):,} examples of the task {comparison.asked.task}. "
+        f"{_decoding(comparison)}Intervals are at 95 %; differences are in points."
     )
+
+
+def _decoding(comparison: Comparison) -> str:
+    """How the predictions were made, where that is known; the vote of a reconstructor method by method."""
+    made = {
+        (each.name, found.options, found.reconstruction)
+        for each in comparison.methods
+        for run in each.runs.values()
+        if (found := how_decoded(run / "predictions.jsonl")) is not None
+    }
+    if not made:
+        return ""
+    votes = "".join(f", {name} with --reconstruction {weight:g}" for name, _, weight in sorted(made) if weight)
+    return f"Decoded with {' and '.join(sorted({options for _, options, _ in made}))}{votes}. "
 
 
 def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dict[str, Any]:
