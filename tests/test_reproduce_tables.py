@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.learn.recipe import read_recipe
+from bonafide.report.charts import grouped_bars, line_chart
 from bonafide.reproduce import shown
 from bonafide.reproduce.compared import difference, genuine, of_starts, settled, verdict
 from bonafide.reproduce.plots import row_bars, selection_curves
@@ -329,3 +330,7 @@ def test_a_long_label_is_cut_at_its_end_and_whole_where_a_reader_points_at_it() 
     drawn = row_bars("Right solution", {label: [0.5], "short": [0.25]})
     assert f"<title>{label}</title>a method whose label goes on and on…</text>" in drawn
     assert "<title>short</title>short</text>" in drawn
+    curves = selection_curves({label: [(2, 0.5)]}, {label: [(2, -1.0)]}, {})
+    groups = grouped_bars("By size", {label: {"2–9": (0.5, 0.4, 0.6)}})
+    for chart in (curves, groups, line_chart("Dev", {label: [(1, 0.5)]})):
+        assert f"<title>{label}</title>a method whose label goes…</text>" in chart

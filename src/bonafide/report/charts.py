@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 _COLOURS = ("#b3402f", "#2f6fb3", "#5c8a3a", "#8a5ca8")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 460, 250, 46, 34
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 460, 250, 46, 34, 204
+_LETTERS = 26  # of a name, in the room on the right
 
 
 def line_chart(title: str, lines: Mapping[str, Sequence[tuple[float, float]]], unit: str = "epoch") -> str:
@@ -31,14 +32,12 @@ def line_chart(title: str, lines: Mapping[str, Sequence[tuple[float, float]]], u
         parts += [
             f'<circle cx="{xy.split(",")[0]}" cy="{xy.split(",")[1]}" r="3" fill="{colour}"/>' for xy in path.split()
         ]
-        shown = 64 + 18 * number
-        parts.append(f'<rect x="{_WIDTH + 6}" y="{shown - 10}" width="12" height="12" style="fill:{colour}"/>')
-        parts.append(f'<text x="{_WIDTH + 24}" y="{shown}">{escape(name)}</text>')
+        parts.append(_legend(number, name))
     parts.append(
         f'<text class="count" x="{_WIDTH - 12}" y="{_HEIGHT - 4}" text-anchor="end">{last:g} {escape(unit)}s</text>'
     )
     return (
-        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + 190} {_HEIGHT}" role="img" '
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + _RIGHT} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
     )
 
@@ -72,13 +71,25 @@ def grouped_bars(title: str, groups: Mapping[str, Mapping[str, tuple[float, floa
                 f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{height(high):.1f}" y2="{height(low):.1f}" '
                 'style="stroke:var(--ink);stroke-width:1.2"/>'
             )
-        shown = 64 + 18 * number
-        parts.append(f'<rect x="{_WIDTH + 6}" y="{shown - 10}" width="12" height="12" style="fill:{colour}"/>')
-        parts.append(f'<text x="{_WIDTH + 24}" y="{shown}">{escape(name)}</text>')
+        parts.append(_legend(number, name))
     for place, label in enumerate(labels):
         x = _LEFT + room * (place + 0.5)
         parts.append(f'<text class="count" x="{x:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(label)}</text>')
     return (
-        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + 190} {_HEIGHT}" role="img" '
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_WIDTH + _RIGHT} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
+    )
+
+
+def shortened(label: str, letters: int) -> str:
+    """A label in the room there is, as SVG; whole where the pointer rests on it."""
+    shown = label if len(label) <= letters else f"{label[: letters - 1]}…"
+    return f"<title>{escape(label)}</title>{escape(shown)}"
+
+
+def _legend(number: int, name: str) -> str:
+    y, colour = 64 + 18 * number, _COLOURS[number % len(_COLOURS)]
+    return (
+        f'<rect x="{_WIDTH + 6}" y="{y - 10}" width="12" height="12" style="fill:{colour}"/>'
+        f'<text x="{_WIDTH + 24}" y="{y}">{shortened(name, _LETTERS)}</text>'
     )

@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 
 from bonafide.files import write_whole
+from bonafide.report.charts import shortened
 
 _LEFT, _WIDE, _LINE = 250, 340, 24
-_LETTERS = 36  # of a label, in this room on its left
+_LETTERS, _LETTERS_RIGHT = 36, 26  # of a label, in the room on its left, and in that of a legend
 _COLOURS = ("#b3402f", "#c98a1b", "#2f6fb3", "#5c8a3a", "#8a5ca8", "#3a8a8a")
 _AXIS, _PANEL_WIDE, _PANEL_HIGH, _LEGEND = 52, 400, 190, 200
 Lines = Mapping[str, Sequence[tuple[float, float]]]
@@ -33,8 +34,7 @@ def row_bars(title: str, rows: Mapping[str, Sequence[float]]) -> str:
     for number, (label, shares) in enumerate(rows.items()):
         top, mean = 4 + _LINE * number, sum(shares) / len(shares)
         middle = top + 8
-        shown = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
-        name = f"<title>{escape(label)}</title>{escape(shown)}"
+        name = shortened(label, _LETTERS)
         parts.append(f'<text x="{_LEFT - 8}" y="{top + 13}" text-anchor="end">{name}</text>')
         parts.append(f'<rect x="{_LEFT}" y="{top}" width="{_WIDE * mean:.1f}" height="16" opacity=".75"/>')
         parts += [
@@ -71,7 +71,7 @@ def selection_curves(shares: Lines, confidence: Lines, paper: Lines) -> str:
     right, high = _AXIS + _PANEL_WIDE + 14, below + _PANEL_HIGH + 36
     for place, (name, colour) in enumerate(colours.items()):
         parts.append(f'<rect x="{right}" y="{28 + 20 * place}" width="12" height="12" style="fill:{colour}"/>')
-        parts.append(f'<text x="{right + 18}" y="{38 + 20 * place}">{escape(name)}</text>')
+        parts.append(f'<text x="{right + 18}" y="{38 + 20 * place}">{shortened(name, _LETTERS_RIGHT)}</text>')
     if paper:
         parts.append(f'<text class="count" x="{right}" y="{44 + 20 * len(colours)}">dotted: in the paper</text>')
     parts.append(f'<text class="count" x="{_AXIS + _PANEL_WIDE / 2}" y="{high - 2}" text-anchor="middle">epochs</text>')
