@@ -110,6 +110,45 @@ def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:
     assert set(found.sizes) == set(found.asked.examples)
 
 
+def test_columns_are_read_as_they_are_said_to_be(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("City,Units\nOslo,3\nLyon,3\nBonn,8\n")
+    asked = [("q", "how many in Oslo", 3), ("r", "how many in Bonn", 8)]
+    write_jsonl(tmp_path / "asked.jsonl", [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
+    pair = [tmp_path / name for name in ("hard-em-5", "mimax-5")]
+    for run in pair:
+        shutil.copytree(data / run.name, run, ignore=shutil.ignore_patterns("predictions*"))
+    shared = [
+        "--examples",
+        str(tmp_path / "asked.jsonl"),
+        "--table",
+        str(tmp_path / "sales.csv"),
+        "--type",
+        "Units=text",
+    ]
+    for run in pair:
+        said = CliRunner().invoke(app, ["evaluate", str(run), *shared])
+        assert said.exit_code == 0, said.output
+    as_said = json.loads(CliRunner().invoke(app, ["compare", *map(str, pair), *shared, "--json"]).stdout)
+    found = compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"], types={"Units": "text"})
+    as_read = compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"])
+    assert [each.asked.context_of(each.asked.examples["q"]).types for each in (found, as_read)] == [
+        ("text", "text"),
+        ("text", "real"),
+    ]
+    assert found.sizes != as_read.sizes
+    assert as_said == to_json(found)
+    for run in pair:
+        (run / "predictions.jsonl").unlink()
+    assert (
+        to_json(compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"], types={"Units": "text"}))
+        == as_said
+    )
+    refused = CliRunner().invoke(
+        app, ["evaluate", str(pair[0]), "--examples", str(data / "dev" / "examples.jsonl"), "--type", "Units=text"]
+    )
+    assert "--type goes with --table" in str(refused.exception)
+
+
 def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: Path) -> None:
     first, second = (tmp_path / name for name in ("hard-em-5", "mimax-5"))
     for run in (first, second):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bonafide.cli.shown import Out, TableFiles, as_text, tell, working
+from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, tell, working
 
 Judged = Annotated[
     Path | None, typer.Option(help="Judgements of a sheet, e.g. judge.judged.jsonl; the sheet stands beside it.")
@@ -27,6 +27,7 @@ def compare_command(
         Path | None, typer.Option(help="A store of these examples, for figures by size of the solution set.")
     ] = None,
     table: TableFiles = None,
+    types: Types = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with tables and plots.")] = None,
     sheet: Annotated[
@@ -45,7 +46,7 @@ def compare_command(
 
     judgements = None if judged is None else read_judgements(judged)
     with working("Predicting") as progress:
-        comparison = compare_runs(runs, examples, gold, solutions, table or (), progress)
+        comparison = compare_runs(runs, examples, gold, solutions, table or (), progress, column_types(types))
     console, notes = Console(), Console(stderr=True)
     made, about = compare_page.tables(comparison, judgements), compare_page.described(comparison)
     if markdown is not None:

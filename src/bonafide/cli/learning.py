@@ -120,6 +120,7 @@ def evaluate_command(
     gold: Annotated[Path | None, typer.Option(help="gold.jsonl, for solution accuracy.")] = None,
     tables: Annotated[Path | None, typer.Option(help="tables.jsonl; by default the one beside the examples.")] = None,
     table: TableFiles = None,
+    types: Types = None,
     documents: Annotated[
         Path | None, typer.Option(help="documents.jsonl; by default the one beside the examples.")
     ] = None,
@@ -154,7 +155,18 @@ def evaluate_command(
             figures = evaluate_text(model, run, examples, gold, out, beam, progress, reconstruction).figures
         else:
             figures = evaluate_run(
-                run, examples, tables, table or (), gold, out, beam, execution_guided, progress, model, reconstruction
+                run,
+                examples,
+                tables,
+                table or (),
+                gold,
+                out,
+                beam,
+                execution_guided,
+                progress,
+                model,
+                reconstruction,
+                column_types(types),
             ).figures
     if as_json:
         typer.echo(as_text(figures))

@@ -216,7 +216,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, (start, length, data) in enumerate(_lines(sources.examples, store)):
             name, size, shard, part, line = next(placed, ("", 0, 0, 0, 0))
-            if data.get("id") != name:
+            if data.get("id", name) != name:  # a line without an id goes by its number
                 raise BonafideError(
                     f"{sources.examples} does not belong to the solution store {store.folder}: example {place + 1} is "
                     f"{data.get('id')!r} there and {name!r} in the store. Name the right file with --examples."

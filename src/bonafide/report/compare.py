@@ -52,6 +52,7 @@ from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.task import language_of
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.sql.language import Language as SqlLanguage
+from bonafide.tasks.sql.tables import ColumnType
 
 Right = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
@@ -162,12 +163,14 @@ def compare_runs(
     solutions: Path | None = None,
     table: Sequence[Path] = (),
     progress: Progress | None = None,
+    types: Mapping[str, ColumnType] | None = None,
 ) -> Comparison:
     """Read what the runs predict on the same examples, and judge it; a run without predictions is evaluated first.
 
     ``examples``: by default the dev examples of the first run's recipe. ``solutions``: a store of these examples, for
     the sizes of their sets; by default they are searched in the language of the first run. ``table``: CSV, Parquet or
-    SQLite files that the examples ask about, where there is no ``tables.jsonl`` beside them.
+    SQLite files that the examples ask about, where there is no ``tables.jsonl`` beside them; ``types`` overrides those
+    of their columns.
     """
     recipes = {run: _recipe(run) for run in dict.fromkeys(runs)}
     tasks = {recipe["data"].get("task", "sql") for recipe in recipes.values()}
@@ -176,7 +179,7 @@ def compare_runs(
     groups = _groups(recipes)
     path = examples or _dev_examples(runs[0], recipes[runs[0]])
     beam, guided = _decoding(recipes, path)
-    asked = asked_beside(tasks.pop(), path, runs[0], table)
+    asked = asked_beside(tasks.pop(), path, runs[0], table, types)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
         missing = len(set(asked.examples) - set(known))
@@ -186,7 +189,7 @@ def compare_runs(
         predicted = {}
         for seed, run in by_seed.items():
             if not (run / "predictions.jsonl").exists():
-                _evaluate(run, path, table, progress, beam, guided)
+                _evaluate(run, path, table, types, progress, beam, guided)
             found = read_predicted(run / "predictions.jsonl", asked, known)
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
@@ -195,7 +198,7 @@ def compare_runs(
                 )
             predicted[seed] = [found[each] for each in asked.examples]
         methods.append(Method(name, by_seed, predicted))
-    sizes = _searched_sizes(asked, path, runs[0], table) if solutions is None else _sizes(solutions, asked)
+    sizes = _searched_sizes(asked, path, runs[0], table, types) if solutions is None else _sizes(solutions, asked)
     return Comparison(methods, asked, sizes, known is not None)
 
 
@@ -286,7 +289,13 @@ def _decoding(runs: Iterable[Path], examples: Path) -> tuple[int, bool]:
 
 
 def _evaluate(
-    run: Path, examples: Path, table: Sequence[Path], progress: Progress | None, beam: int, guided: bool
+    run: Path,
+    examples: Path,
+    table: Sequence[Path],
+    types: Mapping[str, ColumnType] | None,
+    progress: Progress | None,
+    beam: int,
+    guided: bool,
 ) -> None:
     model = load_for_evaluation(run)
     if model.task.name == "discrete":
@@ -296,17 +305,21 @@ def _evaluate(
     elif model.task.name == "text":
         evaluate_text(model, run, examples, progress=progress, beam=beam)
     else:
-        evaluate_run(run, examples, table=table, progress=progress, model=model, beam=beam, execution_guided=guided)
+        evaluate_run(
+            run, examples, table=table, progress=progress, model=model, beam=beam, execution_guided=guided, types=types
+        )
 
 
-def _searched_sizes(asked: Asked, examples: Path, run: Path, table: Sequence[Path]) -> dict[str, float]:
+def _searched_sizes(
+    asked: Asked, examples: Path, run: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None
+) -> dict[str, float]:
     """Sizes in the language of the run's model; the sets themselves are not kept."""
     model = read_sealed(run / "model" / "model.json")
     with TemporaryDirectory() as folder:
         store = Path(folder) / "solutions"
         if asked.task == "sql":
             language = SqlLanguage(**model["solver"]["spec"]["language"])
-            search_sql(examples, store, table=table, language=language, cap=1)
+            search_sql(examples, store, table=table, types=types, language=language, cap=1)
         elif asked.task == "discrete":
             search_discrete(examples, store, language=language_of(asked.options), cap=1)
         elif asked.task == "text":

@@ -37,6 +37,7 @@ from bonafide.tasks.reading.span import Mention, parse_gold
 from bonafide.tasks.sql.query import execute as execute_query
 from bonafide.tasks.sql.query import parse_query
 from bonafide.tasks.sql.sources import open_tables, source_of_store
+from bonafide.tasks.sql.tables import ColumnType
 from bonafide.tasks.text.words import normalised
 
 TASKS = ("sql", "discrete", "reading", "text")
@@ -90,10 +91,12 @@ class Predicted:
     genuine: bool | None
 
 
-def asked_beside(task: str, examples: Path, run: Path, table: Sequence[Path] = ()) -> Asked:
+def asked_beside(
+    task: str, examples: Path, run: Path, table: Sequence[Path] = (), types: Mapping[str, ColumnType] | None = None
+) -> Asked:
     """The examples of a file with the contexts beside it (or in ``table``), as the model of a run reads them."""
     if task == "sql":
-        tables = open_tables(None if table else tables_beside(examples), table)
+        tables = open_tables(None if table else tables_beside(examples), table, types)
         return Asked(task, _by_id(examples, tables.check), tables.table_of, {})
     if task == "text":
         return _texts(examples, {})

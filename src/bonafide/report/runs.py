@@ -5,7 +5,7 @@ Gold comes in here, after training, and nowhere before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.rendering import rendered
 from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.sources import TableSource, open_tables
-from bonafide.tasks.sql.tables import Table
+from bonafide.tasks.sql.tables import ColumnType, Table
 
 Scores = npt.NDArray[np.float64]
 _BATCH = 32
@@ -62,14 +62,16 @@ def evaluate_run(
     progress: Callable[[int, int], None] | None = None,
     model: Model | None = None,
     reconstruction: float = 0.0,
+    types: Mapping[str, ColumnType] | None = None,
 ) -> Evaluation:
     """Predict every example; with gold, also logical form, slots, and selection over the solution sets.
 
     Predictions are written to ``out`` (default: ``predictions.jsonl`` in the run's folder). ``model``: that of the
-    run, where it was loaded already. ``reconstruction``: see :meth:`Model.predict_all`.
+    run, where it was loaded already. ``reconstruction``: see :meth:`Model.predict_all`. ``types`` overrides those of
+    columns of ``table``.
     """
     model = model or load_for_evaluation(run)
-    source = open_tables(tables if tables or table else tables_beside(examples), table)
+    source = open_tables(tables if tables or table else tables_beside(examples), table, types)
     listed = list(open_examples(examples, source.check))
     known = read_gold(gold) if gold is not None else None
     if known is not None and not any(example.id in known for example in listed):
