@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import sys
@@ -11,8 +12,9 @@ from typing import Protocol
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from bonafide.cli import main
+from bonafide.cli import app, main
 from bonafide.learn.trainer import train
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.sql import search_sql
@@ -222,6 +224,20 @@ def test_no_table_at_all(tmp_path: Path, run: Path, refusal: Refusal) -> None:
 def test_a_table_and_a_text_at_once(tmp_path: Path, run: Path, refusal: Refusal) -> None:
     said = refusal("predict", run, "--table", tmp_path / "a.csv", "--document", tmp_path / "a.txt", "how many?")
     assert "give --table, --passage or --document" in said
+
+
+def test_a_model_that_is_still_in_training_is_said_to_be(data: Path, tmp_path: Path, run: Path) -> None:
+    (tmp_path / "sales.csv").write_text("City,Units\nOslo,3\nLyon,4\n")
+    asked = ["predict", str(run), "--table", str(tmp_path / "sales.csv"), "how many in Oslo?"]
+    last = CliRunner().invoke(app, asked)
+    (run / "result.json").unlink()
+    before = CliRunner().invoke(app, asked)
+    assert (before.exit_code, before.stdout) == (0, last.stdout)
+    assert last.stderr == ""
+    assert before.stderr.startswith(f"Training in {run} has not come to its end: this is the best model so far.")
+    evaluated = CliRunner().invoke(app, [*map(str, evaluation(run, data)), "--json"])
+    assert "has not come to its end" in evaluated.stderr
+    assert json.loads(evaluated.stdout)["execution"]["of"] > 0
 
 
 @pytest.mark.slow

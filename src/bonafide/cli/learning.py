@@ -14,7 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from bonafide.cli.own_tasks import TaskFile, load_run
-from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, searching, tell, training, working
+from bonafide.cli.shown import (
+    Out,
+    TableFiles,
+    Types,
+    as_text,
+    column_types,
+    searching,
+    tell,
+    tell_if_training,
+    training,
+    working,
+)
 from bonafide.errors import BonafideError
 
 if TYPE_CHECKING:
@@ -139,6 +150,7 @@ def evaluate_command(
     from bonafide.report.terminal import evaluation_table
 
     model = load_for_evaluation(run)
+    tell_if_training(run)
     check_reconstruction(model, run, reconstruction, beam)
     with working("Predicting") as progress:
         if model.task.name == "discrete":
@@ -198,6 +210,7 @@ def predict_command(
         raise BonafideError("The question is empty.")
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
+    tell_if_training(run)
     if passage is not None:
         _predict_on_passage(run, question, passage, top, as_json, reconstruction)
         return

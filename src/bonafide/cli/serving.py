@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bonafide.cli.own_tasks import TaskFile, load_run
-from bonafide.cli.shown import TableFiles, Types, column_types, tell
+from bonafide.cli.shown import TableFiles, Types, column_types, tell, tell_if_training
 from bonafide.errors import BonafideError
 
 
@@ -42,6 +42,7 @@ def serve_command(
     console = Console(stderr=True)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the other half is for everything but the model
     model = load_run(run, task)
+    tell_if_training(run)
     tables = {}
     if table:
         source = open_tables(None, table, column_types(types)).tables

@@ -126,6 +126,17 @@ def tell(console: Console, message: str) -> None:
     console.print(message, soft_wrap=True)  # a path stays in one piece, to be copied
 
 
+def tell_if_training(run: Path) -> None:
+    """Say so where a run's model is not its last: training was interrupted, or goes on."""
+    if (run / "recipe.json").exists() and not (run / "result.json").exists():
+        path = escape(str(run))
+        tell(
+            Console(stderr=True),
+            f"[yellow]Training in {path} has not come to its end: this is the best model so far. The command that "
+            "trains it goes on with --resume.[/yellow]",
+        )
+
+
 def say(message: str) -> None:
     """Print an error for people."""
     from rich.text import Text
