@@ -33,6 +33,7 @@ from bonafide.report.selection_task import draw_questions, select
 from bonafide.search.reading import search_reading
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.tasks.reading.plaintext import read_document
+from by_path import module_at
 from tiny_runs import OPTIONS, weights
 
 torch.set_num_threads(1)
@@ -106,6 +107,30 @@ def test_gold_reaches_no_method_that_learns_from_answers(data: Path, run: Path, 
     path.write_text("".join(json.dumps({"id": each["id"], "solution": each["other"]}) + "\n" for each in lines))
     train(recipe(tmp_path / "data", "mimax"), tmp_path / "run")
     assert weights(tmp_path / "run") == weights(run)
+
+
+def test_a_store_is_narrowed_to_what_gold_leaves_possible(data: Path, tmp_path: Path) -> None:
+    ceiling = module_at("benchmarks/ceiling.py")
+    shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("run"))
+    path, store = tmp_path / "data/train/gold.jsonl", tmp_path / "data/solutions"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for span in lines[0]["solution"]["spans"]:
+        span["start"] = None  # of the first only the paragraph is known
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    found = ceiling.write_narrowed(store, tmp_path / "data", tmp_path / "narrowed")
+    assert [found[kind] for kind in ceiling.KINDS] == [15, 1, 0]
+    task = learnable("reading")
+    whole, narrowed = dict(task.open_store(store)), dict(task.open_store(tmp_path / "narrowed"))
+    gold = {each["id"]: each["solution"]["paragraph"] for each in lines}
+    assert list(narrowed) == list(whole)
+    assert sum(map(len, narrowed.values())) == found["mentions"] < sum(map(len, whole.values()))
+    for name, mentions in narrowed.items():
+        assert set(mentions.paragraph.tolist()) == {gold[name]}
+        known = name != lines[0]["id"]
+        assert len(mentions) == (1 if known else (whole[name].paragraph == gold[name]).sum())
+    train(recipe(data, "hard-em", data={"solutions": str(tmp_path / "narrowed")}), tmp_path / "run")
+    items = load_training_data(recipe(data, "hard-em", data={"solutions": str(tmp_path / "narrowed")}), tmp_path).items
+    assert [len(item.solutions) for item in items] == [len(each) for each in narrowed.values()]
 
 
 def test_selections_are_held_to_gold_epoch_by_epoch(data: Path, run: Path) -> None:

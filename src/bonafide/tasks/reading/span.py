@@ -85,14 +85,19 @@ class GoldSpans:
     mentions: tuple[Mention, ...]
 
     def place_in(self, mentions: MentionSet) -> int | None:
-        """The first mention of a set that overlaps a gold one; None if there is none, or only the paragraph is known.
+        """The first mention of a set that overlaps a gold one; None if none does, or only the paragraph is known."""
+        right = self.overlap(mentions)
+        return int(right.argmax()) if right.any() else None
+
+    def overlap(self, mentions: MentionSet) -> npt.NDArray[np.bool_]:
+        """(mentions,): which of a set overlap a gold one.
 
         An overlap, not equality: annotators take an article or a sign along, or leave it, as they please.
         """
         right = np.zeros(len(mentions), bool)
         for gold in self.mentions:
             right |= (mentions.paragraph == gold.paragraph) & (mentions.start < gold.end) & (gold.start < mentions.end)
-        return int(right.argmax()) if right.any() else None
+        return right
 
 
 def parse_gold(solution: dict[str, Any], document: Document) -> GoldSpans:
