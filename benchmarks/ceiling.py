@@ -5,10 +5,10 @@
     bonafide train squad-article-hard-em --set data.root=squad --set data.solutions=narrowed --set data.largest=1.0 \
         --out runs/ceiling
 
-Of each set those mentions are kept that overlap gold's; where gold names the paragraph alone, those in that
-paragraph, among which HardEM has to choose; where none is left, all. A reader that is trained so says about what a
-perfect choice of mentions would give on the same questions. It is trained on gold: nothing that learns from answers
-may read such a store.
+Of each set those mentions are kept that overlap gold's; where none does, as where gold names the paragraph alone, those
+in that paragraph, among which HardEM has to choose; where none is left, all. A reader that is trained so says about
+what a perfect choice of mentions would give on the same questions. It is trained on gold: nothing that learns from
+answers may read such a store.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from bonafide.documents import Document
+from bonafide.errors import BonafideError
 from bonafide.examples import Gold, read_gold
 from bonafide.learn.learnable import learnable
 from bonafide.report.subset import content_of, write_part
@@ -50,13 +52,17 @@ def write_narrowed(store: Path, data: Path, out: Path) -> Counter[str]:
     split = task.open_split(data / "train")
     gold, whole, counted = read_gold(data / "train" / "gold.jsonl"), task.open_store(store), Counter[str]()
     examples = {example.id: example for example in split.file}
+    if missing := [name for name in whole.ids if name not in gold]:
+        raise BonafideError(f"There is no gold for {len(missing):,} examples of {store}, such as {missing[0]!r}.")
+    if out.exists():
+        raise BonafideError(f"{out} is already there. Name another folder, or delete it first.")
 
     def sets() -> Iterator[tuple[str, MentionSet]]:
         for name, mentions in whole:
             kept, kind = possible(mentions, gold[name], split.context_of(examples[name]))
             counted[kind] += 1
             counted["mentions"] += len(kept)
-            yield name, task.picked(mentions, kept)
+            yield name, replace(task.picked(mentions, kept), size=len(kept), complete=True)
 
     write_part(whole, out, {"narrowed by gold": content_of(whole)}, sets(), len(whole))
     return counted

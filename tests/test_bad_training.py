@@ -234,10 +234,14 @@ def test_a_model_that_is_still_in_training_is_said_to_be(data: Path, tmp_path: P
     before = CliRunner().invoke(app, asked)
     assert (before.exit_code, before.stdout) == (0, last.stdout)
     assert last.stderr == ""
-    assert before.stderr.startswith(f"Training in {run} has not come to its end: this is the best model so far.")
+    assert before.stderr.startswith(f"Training in {run} has not come to its end: this is the model that is saved")
     evaluated = CliRunner().invoke(app, [*map(str, evaluation(run, data)), "--json"])
     assert "has not come to its end" in evaluated.stderr
     assert json.loads(evaluated.stdout)["execution"]["of"] > 0
+    shutil.rmtree(run / "model")
+    none = CliRunner().invoke(app, asked)
+    assert none.stderr == ""
+    assert "holds no trained model" in str(none.exception)
 
 
 @pytest.mark.slow

@@ -26,13 +26,14 @@ from bonafide.learn.trainer import train
 from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import described, tables, to_json
-from bonafide.report.decoded import Decoded, how_decoded
+from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
 from bonafide.report.judging import read_judgements, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
 from bonafide.sealed import read_sealed, write_sealed
-from bonafide.tasks.sql.query import Query
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
+from bonafide.tasks.sql.readers import read_tables
 from tiny_runs import recipe, write_data
 
 torch.set_num_threads(1)
@@ -111,42 +112,49 @@ def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:
 
 
 def test_columns_are_read_as_they_are_said_to_be(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "sales.csv").write_text("City,Units\nOslo,3\nLyon,3\nBonn,8\n")
-    asked = [("q", "how many in Oslo", 3), ("r", "how many in Bonn", 8)]
-    write_jsonl(tmp_path / "asked.jsonl", [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
+    table, examples, types = tmp_path / "sales.csv", tmp_path / "asked.jsonl", {"Units": "text"}
+    table.write_text("City,Units\nOslo,3\nLyon,3\nBonn,8\n")
+    asked = [("q", "how many in Oslo", 3), ("r", "how many in Bonn", "8")]
+    write_jsonl(examples, [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
     pair = [tmp_path / name for name in ("hard-em-5", "mimax-5")]
     for run in pair:
         shutil.copytree(data / run.name, run, ignore=shutil.ignore_patterns("predictions*"))
-    shared = [
-        "--examples",
-        str(tmp_path / "asked.jsonl"),
-        "--table",
-        str(tmp_path / "sales.csv"),
-        "--type",
-        "Units=text",
-    ]
-    for run in pair:
-        said = CliRunner().invoke(app, ["evaluate", str(run), *shared])
-        assert said.exit_code == 0, said.output
-    as_said = json.loads(CliRunner().invoke(app, ["compare", *map(str, pair), *shared, "--json"]).stdout)
-    found = compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"], types={"Units": "text"})
-    as_read = compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"])
-    assert [each.asked.context_of(each.asked.examples["q"]).types for each in (found, as_read)] == [
-        ("text", "text"),
-        ("text", "real"),
-    ]
-    assert found.sizes != as_read.sizes
-    assert as_said == to_json(found)
-    for run in pair:
-        (run / "predictions.jsonl").unlink()
-    assert (
-        to_json(compare_runs(pair, tmp_path / "asked.jsonl", table=[tmp_path / "sales.csv"], types={"Units": "text"}))
-        == as_said
-    )
-    refused = CliRunner().invoke(
-        app, ["evaluate", str(pair[0]), "--examples", str(data / "dev" / "examples.jsonl"), "--type", "Units=text"]
-    )
+    common = ["--examples", str(examples), "--table", str(table)]
+    typed = [*common, "--type", "Units=text"]
+    evaluated = CliRunner().invoke(app, ["evaluate", str(pair[0]), *typed])
+    assert evaluated.exit_code == 0, evaluated.output
+    found = compare_runs(pair, examples, table=[table], types=types)  # the second is evaluated as the first was
+    assert found.asked.context_of(found.asked.examples["q"]).types == ("text", "text")
+    made = [how_decoded(run / "predictions.jsonl") for run in pair]
+    assert [each and each.tables for each in made] == [hash_of_tables([table], types)] * 2
+    refused = CliRunner().invoke(app, ["compare", *map(str, pair), *common])
+    assert "made on other tables, or with other types of their columns. Run bonafide" in str(refused.exception)
+    assert f"--examples {examples} --table {table} first." in str(refused.exception)
+    for run in pair:  # of predictions from elsewhere nothing is known; the same query has another answer by type
+        cities = [Condition(0, Operator.EQUAL, city) for city in ("oslo", "bonn")]
+        predictions = [
+            SqlPrediction(name, Query(1, Aggregate.NONE, frozenset({city})), -1.0)
+            for (name, *_), city in zip(asked, cities, strict=True)
+        ]
+        write_predictions(run / "predictions.jsonl", predictions, lambda _: read_tables(table)["sales"])
+    said = []
+    for read, options, right in (({}, common, [True, False]), (types, typed, [False, True])):
+        assert compare_runs(pair, examples, table=[table], types=read).methods[0].right(ANSWER).tolist() == [right]
+        said.append(CliRunner().invoke(app, ["compare", *map(str, pair), *options, "--json"]).stdout)
+    assert json.loads(said[0]) != json.loads(said[1])
+    dev = ["--examples", str(data / "dev" / "examples.jsonl")]
+    refused = CliRunner().invoke(app, ["evaluate", str(pair[0]), *dev, "--type", "Units=text"])
     assert "--type goes with --table" in str(refused.exception)
+
+
+def test_predictions_of_an_earlier_model_are_refused(data: Path, tmp_path: Path) -> None:
+    pair, examples = [tmp_path / name for name in ("hard-em-5", "mimax-5")], data / "dev" / "examples.jsonl"
+    for run in pair:
+        shutil.copytree(data / run.name, run, ignore=shutil.ignore_patterns("predictions*"))
+    compare_runs(pair, examples)
+    shutil.copytree(data / "mimax-6" / "model", pair[1] / "model", dirs_exist_ok=True)
+    with pytest.raises(BonafideError, match=r"mimax-5.* was made by an earlier model of this run\. Run bonafide"):
+        compare_runs(pair, examples)
 
 
 def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: Path) -> None:
@@ -161,8 +169,9 @@ def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: 
     evaluate_run(second, examples, beam=3, execution_guided=True, reconstruction=0.3)
     assert "--execution-guided, mimax with --reconstruction 0.3. " in described(compare_runs([first, second], examples))
     evaluate_run(second, examples, beam=3, execution_guided=True)
-    assert [how_decoded(run / "predictions.jsonl") for run in (first, second)] == 2 * [
-        Decoded(content_hash(examples), 3, True)
+    read = hash_of_tables([examples.parent / "tables.jsonl"], {})
+    assert [how_decoded(run / "predictions.jsonl") for run in (first, second)] == [
+        Decoded(content_hash(examples), 3, True, 0.0, read, hash_of_model(run)) for run in (first, second)
     ]
     evaluate_run(second, examples)
     with pytest.raises(

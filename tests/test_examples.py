@@ -80,34 +80,10 @@ def test_every_problem_of_every_line_is_reported(tmp_path: Path) -> None:
         *[(3, "", "id"), (3, "", "question"), (3, "", "context")],
         *[(3, "", "answers"), (3, "", "answers"), (3, "", "answers")],
         *[(4, "", "(line)"), (5, "", "(line)"), (6, "q1", "id")],
-        *[(7, "q7", "question"), (7, "q7", "answers")],
+        *[(7, "", "id"), (7, "", "question"), (7, "", "answers")],
     ]
     assert [each.found for each in found[3:6]] == ["the truth value true", 'an object {"a": 1}', "the number NaN"]
     assert found[8].found == "also on line 1"
-
-
-def test_pairs_of_a_question_and_an_answer_are_examples(tmp_path: Path) -> None:
-    pairs = [
-        {"question": "how many?", "answer": 3, "table": "sales"},
-        {"question": "which?", "answer": ["Oslo", "Riga"]},
-        {"id": "third", "question": "who?", "answers": ["Ada"], "answer": "Bo", "context": "people", "table": "sales"},
-    ]
-    assert read(tmp_path / "e.jsonl", lines(*pairs)) == [
-        Example("q1", "how many?", "sales", (3,)),
-        Example("q2", "which?", None, ("Oslo", "Riga")),
-        Example("third", "who?", "people", ("Ada",)),
-    ]
-    refused = problems(
-        tmp_path / "e.jsonl",
-        lines({"question": "a", "answer": None}, {"id": None, "question": "b", "answer": True}, {"id": "q1", **GOOD}),
-    )
-    assert [(each.line, each.id, each.field) for each in refused] == [
-        (1, "q1", "answers"),
-        (2, "", "id"),
-        (2, "", "answers"),
-    ]
-    twice = problems(tmp_path / "e.jsonl", lines({"question": "a", "answer": 1}, GOOD | {"id": "q1"}))
-    assert [(each.line, each.found) for each in twice] == [(2, "also on line 1")]
 
 
 def test_several_texts_and_dates_are_answers_and_other_lists_and_objects_are_not(tmp_path: Path) -> None:

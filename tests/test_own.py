@@ -14,13 +14,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from bonafide.cli import app
 from bonafide.errors import BonafideError, InvalidFileError
+from bonafide.examples import Example, open_examples
+from bonafide.learn.learnable import learnable
 from bonafide.learn.saved import load
 from bonafide.own.pairs import read_pairs
 from bonafide.own.training import _folds, learn, prepare
 from bonafide.own.unsolved import why_unsolved
+from bonafide.search.sql import search_sql
 from bonafide.synth.shop import make_shop, write_shop
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import execute, parse_query, same_answer
@@ -106,6 +110,33 @@ def test_a_repeated_pair_is_left_out_and_a_contradiction_is_refused(shop):
     assert (len(read.examples), list(read.notes.values())) == (1, [1])
     with pytest.raises(BonafideError, match="the answer of line 1, where the same question stands"):
         pairs(shop, once, {**once, "answer": "Ada Lund"})
+
+
+def test_pairs_become_examples_of_every_other_command(shop, tmp_path):
+    units = open_tables(None, [shop / "orders.csv"]).tables["orders"].rows[0][-2]
+    lines = [
+        {"question": "how many units had order 1001?", "answer": f"{units:g}", "table": "orders.csv"},
+        {"question": "who placed order 1001?", "answer": "Ben Roy"},
+    ]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    given = [str(tmp_path / "qa.jsonl"), "--table", str(shop / "orders.csv"), "--out", str(tmp_path / "data")]
+    done = CliRunner().invoke(app, ["import", "pairs", *given])
+    assert done.exit_code == 0, done.output
+    assert "2 examples, written to" in done.stderr
+    assert "1 answers are texts that read as numbers" in done.stderr
+    written = list(open_examples(tmp_path / "data/examples.jsonl", open_tables(tmp_path / "data/tables.jsonl").check))
+    assert written == [
+        Example("q1", lines[0]["question"], "orders", (units,)),
+        Example("q2", lines[1]["question"], "orders", ("Ben Roy",)),
+    ]
+    search_sql(tmp_path / "data/examples.jsonl", tmp_path / "solutions")
+    assert all(len(solutions) for _, solutions in learnable("sql").open_store(tmp_path / "solutions"))
+    refused = CliRunner().invoke(app, ["search", "sql", "--examples", *given[:-1], str(tmp_path / "none")])
+    assert "a list of values (pairs: bonafide import pairs)" in [each.expected for each in refused.exception.problems]
+    as_text = CliRunner().invoke(app, ["import", "pairs", *given[:-1], str(tmp_path / "typed"), "--type", "Units=text"])
+    assert as_text.exit_code == 0, as_text.output
+    types = [open_tables(tmp_path / name / "tables.jsonl").tables["orders"].types[-2] for name in ("data", "typed")]
+    assert types == ["real", "text"]
 
 
 @pytest.mark.parametrize(

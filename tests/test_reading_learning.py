@@ -123,6 +123,9 @@ def test_a_store_is_narrowed_to_what_gold_leaves_possible(data: Path, tmp_path: 
     whole, narrowed = dict(task.open_store(store)), dict(task.open_store(tmp_path / "narrowed"))
     gold = {each["id"]: each["solution"]["paragraph"] for each in lines}
     assert list(narrowed) == list(whole)
+    assert all(mentions.size == len(mentions) for mentions in narrowed.values())
+    with pytest.raises(BonafideError, match="already there"):
+        ceiling.write_narrowed(store, tmp_path / "data", tmp_path / "narrowed")
     assert sum(map(len, narrowed.values())) == found["mentions"] < sum(map(len, whole.values()))
     for name, mentions in narrowed.items():
         assert set(mentions.paragraph.tolist()) == {gold[name]}

@@ -7,10 +7,9 @@ This is the start of the road. ``examples.jsonl`` holds one object a line::
 ``context`` names a line of the file beside it (``tables.jsonl``, ``documents.jsonl``). ``answers`` is the
 list of values that a right solution returns, in order (tables), or the list of answers that are accepted,
 the main one first (texts); of the latter each may be several texts, ``["Oslo", "Riga"]``, or a date,
-``{"day": "24", "month": "October", "year": "1596"}``. A line without an id goes by its number, ``q1``; a
-single answer may stand as ``answer``, and a table as ``table``. Anything else on the line is dropped when
-it is read, so that a gold derivation left in the file cannot reach training. Gold is a type of its own, in
-a file of its own, for evaluation alone.
+``{"day": "24", "month": "October", "year": "1596"}``. Anything else on the line is dropped when it is
+read, so that a gold derivation left in the file cannot reach training. Gold is a type of its own, in a
+file of its own, for evaluation alone.
 
 A file is validated whole before any work is done, and all of its problems are reported at once.
 """
@@ -87,7 +86,7 @@ class ExampleFile:
 
     def __iter__(self) -> Iterator[Example]:
         for line, data in _json_lines(self.path):
-            example, problems = example_of(line, data)
+            example, problems = _read_example(line, data)
             if example is None:
                 raise InvalidFileError(str(self.path), problems, "The file changed while it was being used.")
             yield example
@@ -101,7 +100,7 @@ def open_examples(path: Path, check: Check | None = None) -> ExampleFile:
     count = 0
     for line, data in _json_lines(path, digest):
         count += 1
-        example, found = example_of(line, data)
+        example, found = _read_example(line, data)
         problems += found
         if example is None:
             continue
@@ -198,15 +197,12 @@ def describe(value: object) -> str:
     return f"{kind} {text if len(text) <= 40 else text[:37] + '…'}"
 
 
-def example_of(line: int, data: Any) -> tuple[Example | None, list[Problem]]:
-    """An example from the object on a line of a file, or None and everything that is wrong with it."""
+def _read_example(line: int, data: Any) -> tuple[Example | None, list[Problem]]:
     if not isinstance(data, dict):
         return None, [_not_an_object(line, data)]
     problems: list[Problem] = []
-    name, question = data.get("id", f"q{line}"), data.get("question")
-    context, answers = data.get("context", data.get("table")), data.get("answers", data.get("answer"))
-    if "answers" not in data and answers is not None and not isinstance(answers, list):
-        answers = [answers]
+    name, question = data.get("id"), data.get("question")
+    context, answers = data.get("context"), data.get("answers")
     values: list[Any] = answers if isinstance(answers, list) else []
     label = name if isinstance(name, str) else ""
 
@@ -220,7 +216,8 @@ def example_of(line: int, data: Any) -> tuple[Example | None, list[Problem]]:
     if context is not None and not isinstance(context, str):
         problem("context", "the name of a context, as text", context)
     if not isinstance(answers, list):
-        problem("answers", "a list of values", answers)
+        pair = "answers" not in data and "answer" in data
+        problem("answers", "a list of values" + (" (pairs: bonafide import pairs)" if pair else ""), answers)
     read: list[AcceptedAnswer] = []
     for value in values:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not _finite(value):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, tell, working
+from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, tell, tell_if_training, working
 
 Judged = Annotated[
     Path | None, typer.Option(help="Judgements of a sheet, e.g. judge.judged.jsonl; the sheet stands beside it.")
@@ -45,6 +45,8 @@ def compare_command(
     from bonafide.report.judging import sheet as pairs_of
 
     judgements = None if judged is None else read_judgements(judged)
+    for run in runs:
+        tell_if_training(run)
     with working("Predicting") as progress:
         comparison = compare_runs(runs, examples, gold, solutions, table or (), progress, column_types(types))
     console, notes = Console(), Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``bonafide import``: public data sets into our own files."""
+"""``bonafide import``: public data sets, and your own pairs, into our own files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bonafide.cli.shown import Out, tell
+from bonafide.cli.shown import Out, Types, column_types, tell
 
 if TYPE_CHECKING:
     from bonafide.tasks.reading.imported import Imported
 
-app = typer.Typer(help="Turn a public data set into examples, contexts and gold.", no_args_is_help=True)
+app = typer.Typer(
+    help="Turn a public data set, or your own pairs, into examples, contexts and gold.", no_args_is_help=True
+)
 
 
 @app.command("wikisql")
@@ -35,6 +37,26 @@ def import_wikisql_command(
         console.print(f"[dim]{done.empty_answers:,} gold queries select no row: their answer is the empty list.[/dim]")
     if done.renamed_columns:
         console.print(f"[dim]{done.renamed_columns:,} empty or repeated column names were made unique.[/dim]")
+
+
+@app.command("pairs")
+def import_pairs_command(
+    pairs: Annotated[Path, typer.Argument(help='Lines {"question": …, "answer": …}, as train --table takes them.')],
+    table: Annotated[
+        list[Path],
+        typer.Option("--table", help="The tables asked about: CSV, Parquet or SQLite. May be given several times."),
+    ],
+    out: Out,
+    types: Types = None,
+) -> None:
+    """Pairs on your own tables into examples.jsonl and tables.jsonl, for every other command."""
+    from bonafide.own.pairs import import_pairs
+
+    console = Console(stderr=True)
+    read = import_pairs(pairs, table, out, column_types(types))
+    tell(console, f"{len(read.examples):,} examples, written to {escape(str(out))}.")
+    for note, times in read.notes.items():
+        tell(console, f"[yellow]{times:,} {note}.[/yellow]")
 
 
 @app.command("drop")

@@ -151,6 +151,10 @@ def evaluate_command(
 
     model = load_for_evaluation(run)
     tell_if_training(run)
+    if model.task.name != "sql" and (table or tables or types):
+        raise BonafideError(
+            f"--table, --tables and --type are for a run on tables; {run} is of the task {model.task.name!r}."
+        )
     check_reconstruction(model, run, reconstruction, beam)
     with working("Predicting") as progress:
         if model.task.name == "discrete":

@@ -128,12 +128,12 @@ def tell(console: Console, message: str) -> None:
 
 def tell_if_training(run: Path) -> None:
     """Say so where a run's model is not its last: training was interrupted, or goes on."""
-    if (run / "recipe.json").exists() and not (run / "result.json").exists():
+    if (run / "recipe.json").exists() and (run / "model").exists() and not (run / "result.json").exists():
         path = escape(str(run))
         tell(
             Console(stderr=True),
-            f"[yellow]Training in {path} has not come to its end: this is the best model so far. The command that "
-            "trains it goes on with --resume.[/yellow]",
+            f"[yellow]Training in {path} has not come to its end: this is the model that is saved so far. The "
+            "command that trains it goes on with --resume.[/yellow]",
         )
 
 

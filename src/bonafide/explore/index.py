@@ -216,7 +216,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, (start, length, data) in enumerate(_lines(sources.examples, store)):
             name, size, shard, part, line = next(placed, ("", 0, 0, 0, 0))
-            if data.get("id", name) != name:  # a line without an id goes by its number
+            if data.get("id") != name:
                 raise BonafideError(
                     f"{sources.examples} does not belong to the solution store {store.folder}: example {place + 1} is "
                     f"{data.get('id')!r} there and {name!r} in the store. Name the right file with --examples."
@@ -258,10 +258,11 @@ def _objects(path: Path, digest: Any = None) -> Iterator[tuple[int, int, dict[st
             start, position = position, position + len(raw)
             if digest is not None:
                 digest.update(raw)
-            if not raw.strip():
+            text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            if not text.strip():
                 continue
             try:
-                data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
+                data = parse_json(text)
             except ValueError as error:
                 raise BonafideError(f"{path}, line {number}: expected one JSON object, found {error}.") from None
             if not isinstance(data, dict):

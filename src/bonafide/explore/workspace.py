@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from bonafide.documents import InlineDocuments
 from bonafide.errors import BonafideError
-from bonafide.examples import Example, example_of
+from bonafide.examples import AcceptedAnswer, DateAnswer, Example
 from bonafide.explore.chosen import Kept
 from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
 from bonafide.explore.views import View, view_of
@@ -101,7 +101,7 @@ class Workspace:
     def open(self, place: int) -> Opened:
         """The example at this place."""
         row = self.index.row(place)
-        example = _example(row.id, os.pread(self._examples.fileno(), row.length, row.start))
+        example = _example(os.pread(self._examples.fileno(), row.length, row.start))
         gold = json.loads(row.gold) if row.gold is not None else None
         solutions = self.store.at(row.shard, row.part, row.line)
         return Opened(row, example, self.context_of(example), solutions, gold)
@@ -235,11 +235,16 @@ def search_for(
     return out
 
 
-def _example(name: str, raw: bytes) -> Example:
+def _example(raw: bytes) -> Example:
     """An example from its line, which was validated when it was searched."""
-    example, _ = example_of(0, {**parse_json(raw.removeprefix(b"\xef\xbb\xbf")), "id": name})
-    assert example is not None
-    return example
+    data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
+    answers: list[AcceptedAnswer] = []
+    for value in data["answers"]:
+        if isinstance(value, dict):
+            answers.append(DateAnswer(*(value.get(part, "") for part in ("day", "month", "year"))))
+        else:
+            answers.append(tuple(value) if isinstance(value, list) else value)
+    return Example(data["id"], data["question"], data.get("context"), tuple(answers))
 
 
 def recipe_of(folder: Path) -> dict[str, Any] | None:

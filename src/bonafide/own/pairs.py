@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
-from bonafide.examples import Answer, Example, describe, read_objects
+from bonafide.examples import Answer, Example, describe, example_to_json, read_objects, write_jsonl_files
 from bonafide.files import bare_name
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import same_answer
 from bonafide.tasks.sql.search import count
-from bonafide.tasks.sql.sources import TableSource
-from bonafide.tasks.sql.tables import Table
+from bonafide.tasks.sql.sources import TableSource, open_tables
+from bonafide.tasks.sql.tables import ColumnType, Table, table_to_json
 
 _AS_NUMBER = "answers are texts that read as numbers, and stand in no text column: they are read as numbers"
 _IN_ROW_ORDER = "answers are lists in another order than the table's rows: they are read in the order of the rows"
@@ -36,6 +36,23 @@ class Pairs:
 
     examples: list[Example]
     notes: dict[str, int]
+
+
+def import_pairs(path: Path, tables: Sequence[Path], out: Path, types: Mapping[str, ColumnType] | None = None) -> Pairs:
+    """Write the pairs of a file as ``examples.jsonl``, and their tables as ``tables.jsonl``, to a folder."""
+    source = open_tables(None, tables, types)
+    pairs = read_pairs(path, source, Language())
+    write_jsonl_files(split_files(out, pairs.examples, source))
+    return pairs
+
+
+def split_files(folder: Path, examples: Sequence[Example], source: TableSource) -> dict[Path, list[dict[str, Any]]]:
+    """The lines of ``examples.jsonl`` and of a ``tables.jsonl`` with the tables that they ask about."""
+    names = dict.fromkeys(example.context for example in examples if example.context is not None)
+    return {
+        folder / "examples.jsonl": [example_to_json(example) for example in examples],
+        folder / "tables.jsonl": [table_to_json(source.tables[name]) for name in names],
+    }
 
 
 def read_pairs(path: Path, source: TableSource, language: Language) -> Pairs:

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from bonafide.errors import BonafideError
-from bonafide.examples import Answer, Example, example_to_json, write_jsonl
+from bonafide.examples import Answer, Example, write_jsonl
 from bonafide.files import write_json
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
-from bonafide.own.pairs import read_pairs
+from bonafide.own.pairs import read_pairs, split_files
 from bonafide.own.side_by_side import Report, train_side_by_side
 from bonafide.own.unsolved import Unsolved, why_unsolved
 from bonafide.report.inspect import bound_sql
@@ -41,7 +41,7 @@ from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.sources import TableSource, open_tables
-from bonafide.tasks.sql.tables import ColumnType, table_to_json
+from bonafide.tasks.sql.tables import ColumnType
 from bonafide.tasks.sql.task import QueryCodec
 
 FOLDS = 3
@@ -175,13 +175,7 @@ def _check_folder(out: Path, resume: bool) -> None:
 
 def _write_split(folder: Path, examples: Iterable[Example], source: TableSource) -> None:
     """``examples.jsonl`` and ``tables.jsonl``; on resuming, what is there must be the same."""
-    listed = list(examples)
-    names = dict.fromkeys(example.context for example in listed if example.context is not None)
-    files = {
-        folder / "examples.jsonl": [example_to_json(example) for example in listed],
-        folder / "tables.jsonl": [table_to_json(source.tables[name]) for name in names],
-    }
-    for path, objects in files.items():
+    for path, objects in split_files(folder, list(examples), source).items():
         text = "".join(json.dumps(each, ensure_ascii=False, allow_nan=False) + "\n" for each in objects)
         if not path.exists():
             write_jsonl(path, objects)

@@ -82,8 +82,9 @@ def grouped_bars(title: str, groups: Mapping[str, Mapping[str, tuple[float, floa
 
 
 def shortened(label: str, letters: int) -> str:
-    """A label in the room there is, as SVG; whole where the pointer rests on it."""
-    shown = label if len(label) <= letters else f"{label[: letters - 1]}…"
+    """A label in the room there is, as SVG, without its middle where it is too long; whole where the pointer rests."""
+    end = letters // 3  # what tells labels apart often stands there
+    shown = label if len(label) <= letters else f"{label[: letters - 1 - end].rstrip()}…{label[-end:].lstrip()}"
     return f"<title>{escape(label)}</title>{escape(shown)}"
 
 

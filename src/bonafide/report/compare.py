@@ -12,6 +12,7 @@ Flips are McNemar's, seed by seed, since the flips of one example under several 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
-from bonafide.report.decoded import how_decoded
+from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
 from bonafide.report.runs import evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -46,7 +47,7 @@ from bonafide.report.statistics import (
 from bonafide.sealed import read_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
-from bonafide.search.sql import search_sql
+from bonafide.search.sql import search_sql, tables_beside
 from bonafide.search.text import search_text
 from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.task import language_of
@@ -178,8 +179,14 @@ def compare_runs(
         raise BonafideError(f"Runs of one task can be compared; found runs of {' and '.join(sorted(tasks))}.")
     groups = _groups(recipes)
     path = examples or _dev_examples(runs[0], recipes[runs[0]])
-    beam, guided = _decoding(recipes, path)
-    asked = asked_beside(tasks.pop(), path, runs[0], table, types)
+    task = tasks.pop()
+    if task != "sql" and (table or types):
+        raise BonafideError(f"--table and --type are for runs on tables; these are of the task {task!r}.")
+    asked = asked_beside(task, path, runs[0], table, types)
+    again = _command(path, table, types)
+    beside = tables_beside(path) if task == "sql" and not table else None
+    tables = hash_of_tables([beside] if beside else table, types or {}) if task == "sql" else ""
+    beam, guided = _decoding(recipes, Decoded(content_hash(path), tables=tables), again)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
         missing = len(set(asked.examples) - set(known))
@@ -194,7 +201,7 @@ def compare_runs(
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
                     f"{run / 'predictions.jsonl'} lacks {len(missed):,} of the {len(asked.examples):,} examples in "
-                    f"{path}, such as {min(missed)!r}. Run bonafide evaluate {run} --examples {path} first."
+                    f"{path}, such as {min(missed)!r}. Run {again(run)} first."
                 )
             predicted[seed] = [found[each] for each in asked.examples]
         methods.append(Method(name, by_seed, predicted))
@@ -266,19 +273,30 @@ def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
     return path
 
 
-def _decoding(runs: Iterable[Path], examples: Path) -> tuple[int, bool]:
+def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[[Path], str]:
+    """The command that makes the predictions of a run anew."""
+    given = [f"--table {shlex.quote(str(each))}" for each in table]
+    given += [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in (types or {}).items()]
+    words = " ".join([f"--examples {shlex.quote(str(examples))}", *given])
+    return lambda run: f"bonafide evaluate {shlex.quote(str(run))} {words}"
+
+
+def _decoding(runs: Iterable[Path], wanted: Decoded, again: Callable[[Path], str]) -> tuple[int, bool]:
     """The beam, and whether it is execution-guided, of all runs that have predictions; they must be alike."""
-    wanted, first = content_hash(examples), None
+    first = None
     for run in runs:
         path = run / "predictions.jsonl"
         made = how_decoded(path) if path.exists() else None
         if made is None:
             continue
-        if made.examples != wanted:
-            raise BonafideError(
-                f"{path} was made on other examples than {examples}. Run bonafide evaluate {run} --examples {examples} "
-                "first."
-            )
+        model = hash_of_model(run)
+        others = {
+            "on other examples": made.examples != wanted.examples,
+            "on other tables, or with other types of their columns": made.tables and made.tables != wanted.tables,
+            "by an earlier model of this run": made.model and made.model != model,
+        }
+        if how := next((each for each, found in others.items() if found), None):
+            raise BonafideError(f"{path} was made {how}. Run {again(run)} first.")
         first = first or (made, path)
         if made.options != first[0].options:
             raise BonafideError(

@@ -1,8 +1,10 @@
-"""How a file of predictions was made: on which examples, by which decoding. Beside it, ``predictions.made.json``."""
+"""How a file of predictions was made: on what, by which model and decoding. Beside it, ``predictions.made.json``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,12 +17,14 @@ _OF = "predictions"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The hash of the examples, and the options of ``evaluate``."""
+    """Hashes of the examples, their tables and the model, and the options of ``evaluate``; "" is not known."""
 
     examples: str
     beam: int = 1
     execution_guided: bool = False
     reconstruction: float = 0.0
+    tables: str = ""
+    model: str = ""
 
     @property
     def options(self) -> str:
@@ -28,15 +32,33 @@ class Decoded:
         return f"--beam {self.beam}" + (" --execution-guided" if self.execution_guided else "")
 
 
+def hash_of_tables(paths: Sequence[Path], types: Mapping[str, str]) -> str:
+    """Tells tables apart, and how they are read."""
+    read = {"tables": [content_hash(path) for path in paths], "types": dict(types)}
+    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+
+
+def hash_of_model(run: Path) -> str:
+    """Tells a run's model from an earlier one of the same run; "" where there is none."""
+    about = run / "model" / "model.json"  # it holds the hashes of the weights
+    return content_hash(about) if about.exists() else ""
+
+
 @contextmanager
 def decoded(
-    path: Path, examples: Path, beam: int, reconstruction: float, execution_guided: bool = False
+    path: Path,
+    run: Path,
+    examples: Path,
+    beam: int,
+    reconstruction: float,
+    execution_guided: bool = False,
+    tables: str = "",
 ) -> Iterator[None]:
     """Write the predictions within this, and how they were made after them."""
     with explained(_beside(path), "write"):
         _beside(path).unlink(missing_ok=True)
     yield
-    made = Decoded(content_hash(examples), beam, execution_guided, reconstruction)
+    made = Decoded(content_hash(examples), beam, execution_guided, reconstruction, tables, hash_of_model(run))
     write_sealed(_beside(path), {_OF: content_hash(path), **asdict(made)})
 
 

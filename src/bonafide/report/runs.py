@@ -24,7 +24,7 @@ from bonafide.learn.learnable import learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
-from bonafide.report.decoded import decoded
+from bonafide.report.decoded import decoded, hash_of_tables
 from bonafide.sealed import read_log, read_sealed
 from bonafide.search.sql import tables_beside
 from bonafide.tasks.sql.query import Query, parse_query
@@ -93,7 +93,8 @@ def evaluate_run(
         figures["selection"] = _selection_figures(listed, source, known, ranked)
     by_id = {example.id: source.table_of(example) for example in listed}
     path = out or run / "predictions.jsonl"
-    with decoded(path, examples, beam, reconstruction, execution_guided):
+    read = hash_of_tables(source.paths, source.types)
+    with decoded(path, run, examples, beam, reconstruction, execution_guided, read):
         write_predictions(path, predictions, by_id.__getitem__)
     return Evaluation(figures, outcomes, predictions, ranked)
 

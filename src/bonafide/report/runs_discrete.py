@@ -102,7 +102,7 @@ def evaluate_discrete(
     if known:
         figures["selection"] = _selection([ranked[name] for name in known], list(known.values()))
     path = out or run / "predictions.jsonl"
-    with decoded(path, examples, beam, reconstruction):
+    with decoded(path, run, examples, beam, reconstruction):
         write_predictions(path, predictions, readings.__getitem__, language)
     return DiscreteEvaluation(figures, outcomes, predictions, ranked)
 

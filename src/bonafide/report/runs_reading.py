@@ -103,7 +103,7 @@ def evaluate_reading(
             if each
         }
     path = out or run / "predictions.jsonl"
-    with decoded(path, examples, beam, reconstruction), vouched(path):
+    with decoded(path, run, examples, beam, reconstruction), vouched(path):
         write_jsonl(path, lines)
     return ReadingEvaluation(figures, answers)
 

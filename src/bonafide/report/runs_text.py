@@ -79,7 +79,7 @@ def evaluate_text(
         if any((examples.parent / f"{FILE_NAME}{suffix}").exists() for suffix in ("", ".gz", ".xz")):
             figures["selection"] = _selection(model, judged, known, CandidateFile(candidates_beside(examples)))
     path = out or run / "predictions.jsonl"
-    with decoded(path, examples, beam, reconstruction), vouched(path):
+    with decoded(path, run, examples, beam, reconstruction), vouched(path):
         write_jsonl(path, (_line(each, answers[each.id]) for each in listed))
     return TextEvaluation(figures, answers)
 
