@@ -26,7 +26,7 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
 from bonafide.errors import BonafideError
-from bonafide.examples import read_gold, write_jsonl
+from bonafide.examples import open_examples, read_gold, write_jsonl
 from bonafide.explore import listing
 from bonafide.explore import scoring as scoring_module
 from bonafide.explore.charts import bars
@@ -35,12 +35,13 @@ from bonafide.explore.queries import parse_sql, plain_sql, plain_texts
 from bonafide.explore.scoring import Scorer
 from bonafide.explore.workspace import Workspace, search_for
 from bonafide.learn.data import load_training_data
-from bonafide.learn.learnable import Item
+from bonafide.learn.learnable import Item, learnable
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import load
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.layout import tokenise
 from bonafide.report.inspect import bound_sql
+from bonafide.report.subset import write_subset
 from bonafide.sealed import read_sealed
 from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
@@ -131,6 +132,21 @@ def test_examples_that_were_not_searched_are_refused(run: Path, data: Path, tmp_
     with pytest.raises(BonafideError, match="content differs"):
         Workspace(run, examples=tmp_path / "changed.jsonl")
     assert not list((run / "explore").glob(".*part"))
+
+
+def test_a_part_of_a_store_shows_its_own_examples(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "hard", 0.4)
+    kept = dict(learnable("sql").open_store(tmp_path / "hard"))
+    texts = {each.id: each.question for each in open_examples(data / "train/examples.jsonl")}
+    workspace = Workspace(tmp_path / "hard")
+    try:
+        assert [row.id for row in workspace.index.rows("ORDER BY place")] == list(kept)
+        assert 0 < len(kept) < len(texts)
+        for place, (name, solutions) in enumerate(kept.items()):
+            opened = workspace.open(place)
+            assert (opened.example.question, list(opened.solutions)) == (texts[name], list(solutions))
+    finally:
+        workspace.close()
 
 
 def test_scores_are_those_of_one_pass_over_the_whole_set(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,8 +214,12 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
     total = len(store)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for place, (start, length, data) in enumerate(_lines(sources.examples, store)):
-            name, size, shard, part, line = next(placed, ("", 0, 0, 0, 0))
+        some = "subset" in store.manifest["options"]  # of the examples in the file, in their order
+        place, held = 0, next(placed, None)
+        for start, length, data in _lines(sources.examples, store):
+            name, size, shard, part, line = held or ("", 0, 0, 0, 0)
+            if data.get("id") != name and some:
+                continue
             if data.get("id") != name:
                 raise BonafideError(
                     f"{sources.examples} does not belong to the solution store {store.folder}: example {place + 1} is "
@@ -225,6 +229,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
                 progress(place, total)
             question = str(data.get("question", ""))
             yield place, name, question, start, length, shard, part, line, min(size, LARGEST), gold.get(name)
+            place, held = place + 1, next(placed, None)
         if progress is not None:
             progress(total, total)
 
