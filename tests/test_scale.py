@@ -189,7 +189,9 @@ def test_the_curves_predict_a_search_that_they_were_not_made_from(tmp_path: Path
     curves |= measuring.searching_sql(rows=(10, 100), columns=(7,), listed=(100, 1_000, 10_000))
     curves |= measuring.storing(((10, 20), (100, 10)))[0]
     curves["drive two workers"] = measuring.driving(tmp_path, sizes=(500,))
-    load = measuring.workload(measuring.write_sql(tmp_path / "data", 500, 25), "generated", tmp_path / "solutions")
+    data = measuring.write_sql(tmp_path / "data", 500, 25)
+    loads = [measuring.workload(data, "generated", tmp_path / f"solutions-{number}") for number in range(5)]
+    load = min(loads, key=lambda each: each["seconds"])  # what else runs on a machine only ever adds to it
     assert load["examples"] == sum(count for _, count, _ in load["shards"]) == 500
     found = simulation.predicted(simulation.Costs({**made_up(), "curves": curves}), simulation.load_of(load))
     assert math.log2(found / load["seconds"]) == pytest.approx(0, abs=1)
