@@ -191,7 +191,7 @@ def test_the_curves_predict_a_search_that_they_were_not_made_from(tmp_path: Path
     curves["drive two workers"] = measuring.driving(tmp_path, sizes=(500,))
     data = measuring.write_sql(tmp_path / "data", 500, 25)
     loads = [measuring.workload(data, "generated", tmp_path / f"solutions-{number}") for number in range(5)]
-    load = min(loads, key=lambda each: each["seconds"])  # what else runs on a machine only ever adds to it
+    load = min(loads, key=lambda each: each["seconds"])  # as the curves are the least of several
     assert load["examples"] == sum(count for _, count, _ in load["shards"]) == 500
     found = simulation.predicted(simulation.Costs({**made_up(), "curves": curves}), simulation.load_of(load))
     assert math.log2(found / load["seconds"]) == pytest.approx(0, abs=1)
