@@ -90,6 +90,7 @@ def test_figures_are_those_of_the_evaluation_and_tests_are_scipys(data: Path) ->
     figures = {run: evaluate_run(run, examples, gold=gold).figures for run in runs(data)}
     found = compare_runs(runs(data), gold=gold)  # the dev examples of the recipe
     assert [(method.name, list(method.runs)) for method in found.methods] == [("hard-em", [5, 6]), ("mimax", [5, 6])]
+    assert [row[:2] for row in tables(found)[0].rows] == [["hard-em", "2 (5, 6)"], ["mimax", "2 (5, 6)"]]
     for method in found.methods:
         for figure, name in ((ANSWER, "execution"), (SOLUTION, "logical_form")):
             expected = [figures[run][name]["share"] for run in method.runs.values()]

@@ -134,10 +134,10 @@ def _methods(comparison: Comparison) -> Tabled:
     of = len(comparison.asked.examples)
     several = any(len(method.runs) > 1 for method in comparison.methods)
     parts = ("", ", worst seed") if several else ("",)
-    head = ["method", "seeds", *(f"{name}{part}" for name in comparison.figures for part in parts)]
+    head = ["method", "runs (seeds)", *(f"{name}{part}" for name in comparison.figures for part in parts)]
     rows = []
     for method in comparison.methods:
-        row = [method.name, ", ".join(map(str, sorted(method.runs)))]
+        row = [method.name, f"{len(method.runs)} ({', '.join(map(str, sorted(method.runs)))})"]
         for name in comparison.figures:
             by_seed = method.right(name).mean(axis=1)
             mean, worst = float(by_seed.mean()), float(by_seed.min())
