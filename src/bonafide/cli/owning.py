@@ -37,6 +37,7 @@ def train_on_own_tables(
     """Search, train, test, and say how to ask."""
     from bonafide.own.page import write_own_page
     from bonafide.own.training import learn, prepare
+    from bonafide.tasks.sql.sources import as_options
 
     console = Console(stderr=True)
     with _bars(console, out) as report:
@@ -47,9 +48,7 @@ def train_on_own_tables(
     with _bars(console, out) as report:
         held, figures = learn(prepared, folds, report)
     write_own_page(out / "report.html", prepared, held, figures)
-    files = [f"--table {shlex.quote(str(path))}" for path in tables]
-    files += [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items()]
-    _tell_learned(Console(), prepared, figures, " ".join(files))
+    _tell_learned(Console(), prepared, figures, as_options(tables, types))
 
 
 def _tell_prepared(console: Console, prepared: Prepared, tables: Sequence[Path]) -> None:

@@ -53,6 +53,7 @@ from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.task import language_of
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.sql.language import Language as SqlLanguage
+from bonafide.tasks.sql.sources import as_options
 from bonafide.tasks.sql.tables import ColumnType
 
 Right = npt.NDArray[np.bool_]
@@ -275,9 +276,7 @@ def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
 
 def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[[Path], str]:
     """The command that makes the predictions of a run anew."""
-    given = [f"--table {shlex.quote(str(each))}" for each in table]
-    given += [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in (types or {}).items()]
-    words = " ".join([f"--examples {shlex.quote(str(examples))}", *given])
+    words = f"--examples {shlex.quote(str(examples))} {as_options(table, types or {})}".rstrip()
     return lambda run: f"bonafide evaluate {shlex.quote(str(run))} {words}"
 
 

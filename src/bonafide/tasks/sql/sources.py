@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,12 @@ def open_tables(
     names = list(source)
     default = context if context is not None else names[0] if files and len(names) == 1 else None
     return TableSource(source, paths, types or {}, default)
+
+
+def as_options(files: Sequence[Path], types: Mapping[str, ColumnType]) -> str:
+    """Tables as they are given on the command line."""
+    given = [f"--table {shlex.quote(str(path))}" for path in files]
+    return " ".join([*given, *(f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items())])
 
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
