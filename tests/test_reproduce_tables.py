@@ -116,6 +116,21 @@ def test_bars_are_met_or_missed_by_the_figures(check: Check, state: str) -> None
     assert found.state == state, found
 
 
+@pytest.mark.parametrize(
+    ("check", "found"),
+    [
+        (Check("ours", "solution", 0.625, over="gold"), "mean 0.6249, worst seed 0.625"),  # 0.625 would look as if met
+        (Check("ours", "solution", 0.625, worst=0.625, over="gold"), "mean 0.6249, worst seed 0.6249"),
+        (Check("ours", "solution", 0.6245, over="gold"), "mean 0.625, worst seed 0.625"),
+        (Check("ours", "solution", 50), "mean 49.99 %, worst seed 50.0 %"),
+    ],
+)
+def test_what_misses_a_bar_by_a_hair_does_not_look_as_if_it_met_it(check: Check, found: str) -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.4999], "gold": [0.8]}, count=10_000)
+    shown = verdict(SMALL, results, check)
+    assert shown.found.removesuffix(" (so far; Ours: 1 of 3 seeds)") == found
+
+
 def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
     results = rows_of({"low": [], "high": [], "ours": [0.7], "gold": []})
     assert verdict(SMALL, results, Check("ours", "solution", 60)).found == (

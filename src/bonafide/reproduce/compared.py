@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, over_seeds, permutation_p
-from bonafide.report.tabled import p_value, percent, points
+from bonafide.report.tabled import p_value, points
 from bonafide.reproduce.results import Flags, Result
 from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
 
@@ -142,7 +142,7 @@ def verdict(table: Table, results: Results, check: Check) -> Verdict:
     scale = 1.0 if check.over else 0.01
     met = average >= scale * check.mean - _ROUNDING
     met &= check.worst is None or worst >= scale * check.worst - _ROUNDING
-    found = f"mean {_shown(check, average)}, worst seed {_shown(check, worst)}"
+    found = f"mean {_shown(check, average, check.mean)}, worst seed {_shown(check, worst, check.worst)}"
     return Verdict(bar, f"{found}{_so_far(table, results, check)}", "met" if met else "missed")
 
 
@@ -180,8 +180,12 @@ def _bar(check: Check, value: float) -> str:
     return f"{value:g}" if check.over else f"{value:g} %"
 
 
-def _shown(check: Check, value: float) -> str:
-    return f"{value:.3f}" if check.over else percent(value)
+def _shown(check: Check, value: float, least: float | None) -> str:
+    """With as many digits as it takes to see on which side of the bar it lies."""
+    figure, digits, unit = (value, 3, "") if check.over else (100 * value, 1, " %")
+    while least is not None and digits < 6 and (round(figure, digits) >= least) != (figure >= least):
+        digits += 1
+    return f"{figure:.{digits}f}{unit}"
 
 
 def _involved(table: Table, check: Check) -> list[str]:
