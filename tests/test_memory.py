@@ -23,6 +23,7 @@ from torch import Tensor
 from bonafide.documents import Document
 from bonafide.errors import BonafideError, out_of_memory
 from bonafide.learn import cutting, explaining
+from bonafide.learn import memory as running_out
 from bonafide.learn.checkpoint import checkpoints
 from bonafide.learn.data import load_training_data
 from bonafide.learn.memory import Room
@@ -407,6 +408,7 @@ def _refuse_many_candidates(_: Any, arguments: tuple[Any, ...]) -> None:
         (torch.OutOfMemoryError("CUDA out of memory."), True),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"), True),
         (RuntimeError("not enough memory: you tried to allocate 8 bytes."), True),
+        (RuntimeError("could not create a primitive"), True),
         (MemoryError(), True),
         (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
         (ValueError("out of memory"), False),
@@ -423,22 +425,30 @@ def test_another_error_is_not_swallowed(data: Path, tmp_path: Path) -> None:
             trainer.run()
 
 
-def train_within(made: Recipe, out: Path, spare: int) -> None:
-    """For a process of its own: train with at most so many bytes of address space more than it has before."""
+def train_within(made: Recipe, out: Path, spare: int, told: bool) -> None:
+    """For a process of its own: train with at most so many bytes more than it has before.
+
+    The address space is limited from outside; or, if ``told``, the machine says that no more is free.
+    """
     torch.set_num_threads(1)
     with in_folder(made, out) as trainer:
-        used = int(_status("VmSize") * 2**20)
-        resource.setrlimit(resource.RLIMIT_AS, (used + spare, used + spare))
+        if told:
+            running_out._free = lambda: int(spare / running_out._SHARE)
+        else:
+            used = int(_status("VmSize") * 2**20)
+            resource.setrlimit(resource.RLIMIT_AS, (used + spare, used + spare))
         trainer.run()
+    assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
 
 
-def test_a_machine_without_enough_memory_ends_at_the_same_weights(large: Path, tmp_path: Path) -> None:
-    """The address space is really limited: at once the solutions do not fit, a part of them does."""
+@pytest.mark.parametrize("told", [False, True])
+def test_a_machine_without_enough_memory_ends_at_the_same_weights(large: Path, tmp_path: Path, told: bool) -> None:
+    """Memory really runs out: at once the solutions do not fit, a part of them does."""
     made = large_recipe(large, "mml", 2_000, 10**6, **WRITER)
     with in_folder(made, tmp_path / "whole") as trainer:
         trainer.run()
     process = multiprocessing.get_context("spawn").Process(
-        target=train_within, args=(made, tmp_path / "short", 256 * 2**20)
+        target=train_within, args=(made, tmp_path / "short", 256 * 2**20, told)
     )
     process.start()
     process.join(120)
@@ -446,6 +456,27 @@ def test_a_machine_without_enough_memory_ends_at_the_same_weights(large: Path, t
     events = [entry for entry in RunFolder(tmp_path / "short", made).metrics() if "out_of_memory" in entry]
     assert events
     assert_near(tmp_path / "short", tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("most", "used", "files", "free"),
+    [("max", 10, 0, 1000 * 1024), ("600000", 200_000, 50_000, 450_000), ("100", 200, 0, 0), (None, 0, 0, 1000 * 1024)],
+)
+def test_what_is_free_is_the_machines_or_the_containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str | None, used: int, files: int, free: int
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:  5000 kB\nMemAvailable:    1000 kB\n")
+    if most is not None:
+        (tmp_path / "memory.max").write_text(f"{most}\n")
+        (tmp_path / "memory.current").write_text(f"{used}\n")
+        (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {files}\n")
+    monkeypatch.setattr(running_out, "_MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(running_out, "_GROUP", tmp_path)
+    assert running_out._free() == free
+    (tmp_path / "meminfo").unlink()  # no Linux
+    assert running_out._free() is None
+    with running_out.machine_bound(torch.device("cpu")):
+        assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
 
 
 def gradient_of(solver: Any, question: str, context: Any, solutions: Any) -> tuple[Any, Tensor]:

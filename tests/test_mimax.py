@@ -118,6 +118,14 @@ def test_mimax_solver_weight_adds_what_the_solver_thinks() -> None:
     assert chosen(Mimax(solver_weight=0.3).step(batch, START)) == [0]  # −3.3 > −3.5
 
 
+@pytest.mark.parametrize(("step", "best"), [(0, 1), (9, 1), (11, 0), (20, 0), (90, 0)])
+def test_what_the_solver_thinks_counts_more_and_more(step: int, best: int) -> None:
+    """Chosen by 0.5 · min(1, step / 20): from 0.25 on the solver's. Ten steps an epoch."""
+    batch = Numbers([[-1.0, -5.0]], [[-3.0, -2.0]])
+    objective = Mimax(solver_weight=0.5, ramp=2.0, switch=-1.0)
+    assert chosen(objective.step(batch, Moment(step, 10))) == [best]
+
+
 @pytest.mark.parametrize(("weight", "best"), [(0.0, 1), (0.4, 1), (0.6, 0)])
 def test_words_are_added_to_what_chooses(weight: float, best: int) -> None:
     words = [[-1.0, -3.0]]

@@ -136,6 +136,19 @@ def test_a_store_is_narrowed_to_what_gold_leaves_possible(data: Path, tmp_path: 
     assert [len(item.solutions) for item in items] == [len(each) for each in narrowed.values()]
 
 
+def test_a_reader_whose_prior_is_gold_trains_on_nothing_else(data: Path, tmp_path: Path) -> None:
+    ceiling = module_at("benchmarks/ceiling.py")
+    asked = recipe(data, "mml", objective={"options": {"words": 1.0}})
+    train(asked, tmp_path / "words")
+    with ceiling.gold_for_words(data) as found:
+        train(asked, tmp_path / "gold")
+    assert [found[kind] for kind in ceiling.KINDS] == [16, 0, 0]
+    assert found["mentions"] == 16
+    chosen = {name: selections_over_time(tmp_path / name, data / "train/gold.jsonl") for name in ("words", "gold")}
+    assert {row["selected"] for row in chosen["gold"]} == {1.0}
+    assert {row["selected"] for row in chosen["words"]} != {1.0}
+
+
 def test_selections_are_held_to_gold_epoch_by_epoch(data: Path, run: Path) -> None:
     table = selections_over_time(run, data / "train/gold.jsonl")
     assert [row["epoch"] for row in table] == [2.0, 4.0]

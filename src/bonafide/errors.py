@@ -23,7 +23,14 @@ class MemoryShortageError(BonafideError):
     """There is not enough memory now; there may be later, where others use it too."""
 
 
-_SAYINGS = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED", "bad_alloc")
+_SAYINGS = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "bad_alloc",
+    "could not create a primitive",  # oneDNN, which says no more than that
+)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -5,6 +5,9 @@ what the step has done so far, puts the random streams back, and does the step a
 loss is a sum over its examples, so the weights come out the same, but for dropout. Others may use the same memory and
 give it back: after some steps the budget is doubled again, and after ever more of them where that was too early. On a
 GPU, recordings (:mod:`bonafide.replay`) go first: they keep memory that nothing else can use.
+
+Linux promises memory that it does not have, and ends the process that comes to need it. So that memory can run out
+there at all, a step on the CPU may take what is free when it begins, and no more (:func:`machine_bound`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -25,6 +30,9 @@ Made = TypeVar("Made")
 
 _LEAST = 64
 """A budget that no chunk is cut below."""
+_SHARE = 0.9
+"""Of the memory that is free before a step: what it may take."""
+_MEMORY, _PROCESS, _GROUP = Path("/proc/meminfo"), Path("/proc/self/status"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ def fitting(attempt: Callable[[], Made], shrink: Callable[[str], None], device: 
     state = RandomState.now(device)
     while True:
         try:
-            return attempt()
+            with machine_bound(device):
+                return attempt()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -84,6 +93,52 @@ def fitting(attempt: Callable[[], Made], shrink: Callable[[str], None], device: 
         give_back(device)
         shrink(reason)
         state.put_back(device)
+
+
+@contextmanager
+def machine_bound(device: torch.device) -> Iterator[None]:
+    """On the CPU of a Linux machine: more than is free now cannot be had, and says so; nothing is killed for it."""
+    free = _free() if device.type == "cpu" else None
+    if free is None:
+        yield
+        return
+    import resource
+
+    soft, hard = _limits_of_process()
+    most = _kilobytes(_PROCESS, "VmData") + int(_SHARE * free)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+@cache
+def _limits_of_process() -> tuple[int, int]:
+    """As they were before the first step."""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_DATA)
+
+
+def _free() -> int | None:
+    """Bytes that this machine, and the container, can still give; None where there is no telling."""
+    try:
+        free = _kilobytes(_MEMORY, "MemAvailable")
+    except (OSError, KeyError):
+        return None
+    try:
+        most, used = (int((_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        counted = dict(line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
+        return min(free, max(0, most - used + int(counted["inactive_file"])))  # files are let go where it is needed
+    except (OSError, ValueError, KeyError):  # no container, or one without a limit ("max")
+        return free
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    """A line such as ``MemAvailable:  123 kB``, in bytes."""
+    lines = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+    return 1024 * int(lines[name].split()[0])
 
 
 @contextmanager

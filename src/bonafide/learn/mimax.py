@@ -18,7 +18,8 @@ How this can differ from the paper, all off by default:
                      solutions that are as good as each other need not be told apart.
 ``lasting``          φ goes on learning from draws after the switch, for its vote on what is predicted (the paper's
                      stops there, since it chooses no more).
-``solver_weight`` α  choose by log P_φ + α log P_θ.
+``solver_weight`` α  choose by log P_φ + α log P_θ; with ``ramp``, α grows from 0 over so many epochs: what the solver
+                     finds likely at first is an accident of its start, and would only be confirmed.
 ``soft``             train θ on all of Z, weighted by the softmax of the score, instead of on the argmax.
 ``candidates``       both only among so many of Z, drawn anew at each step, as in the authors' code (30 to 50); faster,
                      and the best of fewer is less often the best by accident. 0: all of Z.
@@ -47,6 +48,7 @@ class Mimax:
     switch: float = 1.0  # epochs; after them, HardEM. 0: HardEM alone; negative: never
     simplicity: float = 0.0
     solver_weight: float = 0.0
+    ramp: float = 0.0  # epochs; 0: the whole of it from the start
     soft: bool = False
     candidates: int = 0
     samples: int = 1
@@ -81,8 +83,8 @@ class Mimax:
         likely = torch.where(reconstructor == -torch.inf, -torch.inf, solver) if self.candidates else solver
         loss = self._explaining_loss(batch, likely)
         score = reconstructor - self.simplicity * batch.operations
-        if self.solver_weight:
-            score = score + self.solver_weight * solver
+        if alpha := self._alpha(moment):
+            score = score + alpha * solver
         if self.words:
             score = score + self.words * batch.words
         score = torch.where(solver <= IMPOSSIBLE, -torch.inf, score)  # what the solver cannot produce cannot train it
@@ -93,6 +95,11 @@ class Mimax:
         else:
             solver_loss = chosen_loss(batch, chosen)
         return Outcome(solver_loss, loss, chosen, solver, reconstructor)
+
+    def _alpha(self, moment: Moment) -> float:
+        """What the solver's own score counts by now."""
+        grown = moment.step / (self.ramp * moment.steps_per_epoch) if self.ramp > 0 else 1.0
+        return self.solver_weight * min(1.0, grown)
 
     def _explaining_loss(self, batch: Batch, likely: Tensor) -> Tensor:
         """−Σ log P_φ(q | d, z′) of draws by these scores of the solver."""
