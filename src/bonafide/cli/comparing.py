@@ -85,6 +85,8 @@ def audit_command(
     from bonafide.report.judging import read_judgements
 
     judgements = None if judged is None else read_judgements(judged)
+    if run is not None:
+        tell_if_training(run)
     with working("Auditing") as progress:
         audit = audit_predictions(predictions, solutions, run, gold, judgements, examples, progress)
     if html is not None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bonafide.cli.shown import searching, tell, working
+from bonafide.cli.shown import searching, tell, tell_if_training, working
 from bonafide.errors import BonafideError
 
 
@@ -56,6 +56,8 @@ def explore_command(
     from bonafide.explore.workspace import Workspace, search_for
 
     run, *others = runs
+    for each in runs:
+        tell_if_training(each)
     give_back_freed()
     with ExitStack() as held:
         if (run / "model").is_dir():
