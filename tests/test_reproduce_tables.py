@@ -116,6 +116,12 @@ def test_bars_are_met_or_missed_by_the_figures(check: Check, state: str) -> None
     assert found.state == state, found
 
 
+def test_a_bar_that_is_met_to_the_digit_is_shown_as_any_other() -> None:
+    results = rows_of({"low": [], "high": [], "ours": [0.05, 0.3, 0.7], "gold": []})
+    assert 100 * float(np.mean([0.05, 0.3, 0.7])) < 35  # by a rounding
+    assert verdict(SMALL, results, Check("ours", "solution", 35)).found == "mean 35.0 %, worst seed 5.0 %"
+
+
 @pytest.mark.parametrize(
     ("check", "found"),
     [

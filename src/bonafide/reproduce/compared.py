@@ -183,7 +183,7 @@ def _bar(check: Check, value: float) -> str:
 def _shown(check: Check, value: float, least: float | None) -> str:
     """With as many digits as it takes to see on which side of the bar it lies."""
     figure, digits, unit = (value, 3, "") if check.over else (100 * value, 1, " %")
-    while least is not None and digits < 6 and (round(figure, digits) >= least) != (figure >= least):
+    while least is not None and digits < 6 and (round(figure, digits) >= least) != (figure >= least - 100 * _ROUNDING):
         digits += 1
     return f"{figure:.{digits}f}{unit}"
 
