@@ -63,7 +63,8 @@ def explore_command(
         if (run / "model").is_dir():
             from torch.backends import mkldnn
 
-            held.enter_context(mkldnn.flags(enabled=False))  # it keeps a kernel a shape: 12 MB
+            # It keeps a kernel a shape: 12 MB. Whether TF32 is allowed is left as it is: to say so gives a warning.
+            held.enter_context(mkldnn.flags(enabled=False, allow_tf32=None))
             settle()
         if examples is not None and solutions is None:
             with searching(run / "explore") as (started, advance):
