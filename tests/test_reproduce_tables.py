@@ -210,6 +210,14 @@ def test_a_page_holds_every_row_with_its_seeds_and_the_paper_beside_it() -> None
     assert rows["Ours"][4].startswith("+17.5 [")
 
 
+def test_a_measure_that_the_first_seed_lacks_is_that_of_the_others_and_says_so() -> None:
+    results = rows_of({"low": [0.3, 0.2], "high": [0.4], "ours": [], "gold": []})
+    del results["low"][0].content["flags"]["solution"]
+    pages = {each.title: each for each in tabled(SMALL, results)}
+    assert pages["Means over seeds"].rows[0][2:] == ["20.0 % (1 of 2 seeds)", "25.0 %"]
+    assert pages["Right solution"].rows[0][1] == "20.0 % [15.0, 26.1]"  # of 200 examples
+
+
 def test_a_chart_with_too_many_rows_keeps_the_best_baseline_the_first_and_last_of_ours_and_gold() -> None:
     roles = {"a": "baseline", "b": "baseline", "c": "ours", "d": "ours", "e": "control", "f": "ours", "g": "gold"}
     many = dataclasses.replace(

@@ -20,7 +20,6 @@ from bonafide.reproduce.compared import (
     by_seed,
     difference,
     genuine,
-    mean,
     of_starts,
     settled,
     verdict,
@@ -121,8 +120,10 @@ def _overview(table: Table, rows: Sequence[Row], results: Results) -> Tabled:
     for row in rows:
         paper, line = dict(row.paper), [row.label, str(len(results[row.name]))]
         for measure in measures:
-            figure = mean(results[row.name], measure)
-            shown = "–" if figure is None else percent(figure)
+            figures = by_seed(results[row.name], measure)
+            shown = percent(float(np.mean(list(figures.values())))) if figures else "–"
+            if 0 < len(figures) < len(results[row.name]):
+                shown += f" ({len(figures)} of {len(results[row.name])} seeds)"
             line.append(f"{shown} (paper {paper[measure]:g})" if measure in paper else shown)
         body.append(line)
     return Tabled(OVERVIEW, table.note, ["method", "seeds", *(MEASURES[each] for each in measures)], body)
@@ -135,7 +136,7 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
         figures = by_seed(results[row.name], measure)
         if not figures:
             continue
-        average, of = float(np.mean(list(figures.values()))), _count(results[row.name][0], measure)
+        average, of = float(np.mean(list(figures.values()))), _count(results[row.name], measure)
         line = [row.label, percent(average, wilson(average * of, of)), percent(min(figures.values()))]
         line.append(", ".join(f"{100 * figure:.1f}" for figure in figures.values()))
         found = None if base in (None, row.name) else difference(results[str(base)], results[row.name], measure)
@@ -164,9 +165,9 @@ def _title(measure: str) -> str:
     return MEASURES[measure][0].upper() + MEASURES[measure][1:]
 
 
-def _count(result: Result, measure: str) -> int:
-    found = result.measured(measure)
-    return 0 if found is None else int(found[1].sum())
+def _count(results: Sequence[Result], measure: str) -> int:
+    """Of how many examples a measure is, by the first run that has it."""
+    return next((int(found[1].sum()) for each in results if (found := each.measured(measure)) is not None), 0)
 
 
 def _curves(rows: Sequence[Row], results: Results, figure: str) -> dict[str, list[tuple[float, float]]]:
