@@ -32,6 +32,7 @@ from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
 from bonafide.sealed import read_sealed, write_sealed
+from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
 from bonafide.tasks.sql.readers import read_tables
 from tiny_runs import recipe, write_data
@@ -408,3 +409,20 @@ def test_runs_of_one_method_are_set_apart_by_their_settings(data: Path, tmp_path
     assert [each.name for each in found.methods] == [
         "mimax (objective.options.switch=2.0)", "mimax (objective.options.switch=3.0)",
     ]  # fmt: skip
+    assert "Not all were trained on the same" not in described(found)
+
+
+def test_runs_of_one_method_are_set_apart_by_what_they_were_trained_on(data: Path, tmp_path: Path) -> None:
+    for seed, split in ((5, "train"), (6, "dev")):
+        run = shutil.copytree(data / f"mimax-{seed}", tmp_path / split)
+        (run / "predictions.jsonl").unlink(missing_ok=True)
+        values = read_sealed(run / "recipe.json")
+        write_sealed(run / "recipe.json", values | {"data": values["data"] | {"solutions": ""}})
+        search_sql(data / split / "examples.jsonl", run / "solutions")
+    found = compare_runs([tmp_path / "train", tmp_path / "dev"])
+    hashes = [content_hash(data / split / "examples.jsonl") for split in ("train", "dev")]
+    assert [each.name for each in found.methods] == [f"mimax (train examples='{each[:12]}')" for each in hashes]
+    assert "Not all were trained on the same examples." in described(found)
+    shutil.rmtree(tmp_path / "dev" / "solutions")  # then nothing is known of it
+    with pytest.raises(BonafideError, match="found mimax alone"):
+        compare_runs([tmp_path / "train", tmp_path / "dev"])

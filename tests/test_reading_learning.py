@@ -30,6 +30,9 @@ from bonafide.learn.steps import Progress
 from bonafide.learn.trainer import Trainer, train
 from bonafide.report.runs import selections_over_time
 from bonafide.report.selection_task import draw_questions, select
+from bonafide.reproduce import runs
+from bonafide.reproduce.results import read_result
+from bonafide.reproduce.tables import table
 from bonafide.search.reading import search_reading
 from bonafide.synth.reading import write_reading_benchmark
 from bonafide.tasks.reading.plaintext import read_document
@@ -138,15 +141,23 @@ def test_a_store_is_narrowed_to_what_gold_leaves_possible(data: Path, tmp_path: 
 
 def test_a_reader_whose_prior_is_gold_trains_on_nothing_else(data: Path, tmp_path: Path) -> None:
     ceiling = module_at("benchmarks/ceiling.py")
-    asked = recipe(data, "mml", objective={"options": {"words": 1.0}})
-    train(asked, tmp_path / "words")
-    with ceiling.gold_for_words(data) as found:
-        train(asked, tmp_path / "gold")
+    tiny = ["solver.encoder=scratch", "solver.width=16", "solver.heads=2", "solver.window=64", "train.epochs=2.0"]
+    asked = runs.Asked(tmp_path, data, 1, ("mml-words",), ("data.largest=1.0", "train.batch=4", *tiny))
+    found = ceiling.train_told(asked)
     assert [found[kind] for kind in ceiling.KINDS] == [16, 0, 0]
     assert found["mentions"] == 16
-    chosen = {name: selections_over_time(tmp_path / name, data / "train/gold.jsonl") for name in ("words", "gold")}
+    assert not (tmp_path / "rows").exists()  # among these it would be taken for a row of the table
+    assert runs.fill([table("reading")], asked)["reading"].done
+    (words,) = (tmp_path / "work/runs").glob("squad-article-mml-*")
+    folders = {"gold": tmp_path / "work/runs/gold-as-prior-0", "words": words}
+    chosen = {name: selections_over_time(run, data / "train/gold.jsonl") for name, run in folders.items()}
     assert {row["selected"] for row in chosen["gold"]} == {1.0}
     assert {row["selected"] for row in chosen["words"]} != {1.0}
+    told = read_result(tmp_path / "gold-as-prior-0.json")
+    lines = list(ceiling.compared([told], asked))
+    answer = lines.index(f"right answer: {100 * told.figure('answer'):.1f}")
+    gained = told.figure("answer") - read_result(tmp_path / "rows" / f"{words.name}.json").figure("answer")
+    assert lines[answer + 1].startswith(f"  to MML, the words as a prior (no φ) (1): {100 * gained:+.1f} [")
 
 
 def test_selections_are_held_to_gold_epoch_by_epoch(data: Path, run: Path) -> None:

@@ -279,6 +279,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def examples_hash(folder: Path) -> str | None:
+    """SHA-256 of the examples that a store holds the solutions of; None where there is no such store."""
+    try:
+        return str(read_manifest(folder)["inputs"]["examples"][0]["sha256"])
+    except (BonafideError, KeyError, IndexError, TypeError):
+        return None
+
+
 def _is_whole(manifest: dict[str, Any]) -> bool:
     counts, shards = manifest["counts"], manifest["shards"]
     if not all(isinstance(manifest[key], dict) for key in ("options", "inputs", "counts")):

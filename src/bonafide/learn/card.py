@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError
-from bonafide.files import read_json
 from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe
 from bonafide.pretrained import minilm_path
-from bonafide.solutions import MANIFEST
+from bonafide.solutions import examples_hash
 
 _ASKED = {
     "sql": "questions on a table, by writing an SQL query",
@@ -63,7 +62,7 @@ def model_card(
         "task": f"{task}: answers {answers}",
         "method": recipe.objective.method + (", on gold solutions" if data["gold"] else ", on answers alone"),
         "data": _data(recipe, data),
-        "examples, SHA-256": _examples_hash(store),
+        "examples, SHA-256": f"`{found}`" if (found := examples_hash(store)) else None,
         "recipe, SHA-256": f"`{recipe_hash(recipe)}` (without where the data is)",
         "encoder": _encoder(recipe.solver.encoder),
         "reconstructor": _reconstructor(recipe),
@@ -88,13 +87,6 @@ def _data(recipe: Recipe, data: dict[str, Any]) -> str:
     if data["capped"]:
         text += f"; {data['capped']:,} sets sampled down to {recipe.data.max_solutions:,}"
     return text
-
-
-def _examples_hash(store: Path) -> str | None:
-    try:
-        return f"`{read_json(store / MANIFEST)['inputs']['examples'][0]['sha256']}`"
-    except (BonafideError, KeyError, IndexError, TypeError):
-        return None
 
 
 def _encoder(name: str) -> str:

@@ -1,8 +1,9 @@
 """Compare methods on the same examples: is one better, by how much, and where.
 
-Runs are grouped by their recipe without its seed; a group goes by its method, and by what else sets it apart where two
-groups have the same. The first group on the command line is what the others are held against. Figures: how often the
-answer is right, and with gold how often the solution is, and how often a right answer has a right solution.
+Runs are grouped by their recipe without its seed, and by the examples that they were trained on; a group goes by its
+method, and by what else sets it apart where two groups have the same. The first group on the command line is what the
+others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how often
+a right answer has a right solution.
 
 Over seeds: a t-test, paired as in the paper where both have the same seeds, else Welch's. Over examples: a permutation
 test and a bootstrap interval of each example's mean over all seeds of a method; seeds add no examples, so Wilson's
@@ -49,7 +50,7 @@ from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql, tables_beside
 from bonafide.search.text import search_text
-from bonafide.solutions import read_manifest
+from bonafide.solutions import examples_hash, read_manifest
 from bonafide.tasks.discrete.task import language_of
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.sql.language import Language as SqlLanguage
@@ -62,6 +63,7 @@ ANSWER, SOLUTION = "right answer", "right solution"
 _EDGES = (0, 1, 2, 10, 100, 1000)
 _LOCAL = ("data.root", "data.workers", "train.seed")
 """Settings that set no method apart."""
+_TRAINED_ON = "train examples"
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,11 @@ def _contrast(first: Method, second: Method, figure: str) -> Contrast:
     )
 
 
+def trained_on(run: Path) -> str | None:
+    """The hash of a run's train examples; None where its solution store is gone."""
+    return examples_hash(Path(_recipe(run)["data"].get("solutions") or run / "solutions"))
+
+
 def _recipe(run: Path) -> dict[str, Any]:
     if not (run / "recipe.json").exists():
         raise BonafideError(f"{run} holds no run: there is no recipe.json. Name folders that bonafide train wrote.")
@@ -235,6 +242,9 @@ def _recipe(run: Path) -> dict[str, Any]:
 def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]]:
     """Runs by the name of their method and by seed, in the order in which they were named."""
     settings = {run: _flat(recipe) for run, recipe in recipes.items()}
+    trained = {run: found for run in recipes if (found := trained_on(run)) is not None}
+    if len(trained) == len(recipes):  # else nothing is known of some
+        settings = {run: {**values, _TRAINED_ON: trained[run][:12]} for run, values in settings.items()}
     kinds: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for run, values in settings.items():
         key = tuple(sorted((name, repr(value)) for name, value in values.items() if name not in _LOCAL))

@@ -13,7 +13,7 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast
+from bonafide.report.compare import Comparison, Contrast, trained_on
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements
 from bonafide.report.learning import CASE_STYLE
@@ -86,8 +86,14 @@ def described(comparison: Comparison) -> str:
     )
     return (
         f"{runs} on {len(comparison.asked.examples):,} examples of the task {comparison.asked.task}. "
-        f"{_decoding(comparison)}Intervals are at 95 %; differences are in points."
+        f"{_training(comparison)}{_decoding(comparison)}Intervals are at 95 %; differences are in points."
     )
+
+
+def _training(comparison: Comparison) -> str:
+    """Whether the runs learned from other examples, where that is known."""
+    known = {trained_on(run) for each in comparison.methods for run in each.runs.values()} - {None}
+    return "Not all were trained on the same examples. " if len(known) > 1 else ""
 
 
 def _decoding(comparison: Comparison) -> str:
