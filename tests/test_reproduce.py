@@ -43,7 +43,7 @@ from bonafide.synth.reading import PLAIN, write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
 from bonafide.tasks.sql.solver import SqlSolver
 from by_path import module_at
-from command_line import bonafide, contents
+from command_line import BONAFIDE, bonafide, contents
 from tiny_bart import write_bart
 
 torch.set_num_threads(1)
@@ -64,13 +64,13 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
-def interrupt_once_it_has_a_checkpoint(out: Path, name: str, number: int) -> None:
-    """Wait until a run could go on, and send its process a signal."""
+def interrupt_once_it_has_a_checkpoint(out: Path, name: str, number: int, process: int | None = None) -> None:
+    """Wait until a run could go on, and send its process a signal, or another."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         for run in (out / "work" / "runs").glob(name):
             if checkpoints(run / "checkpoints"):
-                os.kill(_process_of(f"{run.name}.json"), number)
+                os.kill(process or _process_of(f"{run.name}.json"), number)
                 return
         time.sleep(0.005)
 
@@ -419,6 +419,19 @@ def test_runs_that_time_runs_out_on_are_stopped_and_left_to_do(tmp_path: Path) -
     for each in (job, other):
         with pytest.raises(AssertionError, match="nothing works on"):
             _process_of(f"{each.name}.json")
+
+
+def test_a_command_that_is_terminated_ends_its_runs_first(tmp_path: Path) -> None:
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
+    (job,) = planned(table("sql-synthetic"), asked)
+    words = ["--data", asked.data, "--out", asked.out, "--seeds", "1", "--rows", ROWS[0]]
+    words += [part for each in TINY for part in ("--set", each)]
+    with subprocess.Popen([BONAFIDE, "reproduce", "sql-synthetic", *map(str, words)]) as command:
+        interrupt_once_it_has_a_checkpoint(asked.out, job.name, signal.SIGTERM, command.pid)
+        assert command.wait(DEADLINE) == 128 + signal.SIGTERM
+    with pytest.raises(AssertionError, match="nothing works on"):
+        _process_of(f"{job.name}.json")
+    assert missing(table("sql-synthetic"), asked)
 
 
 def test_a_run_whose_command_is_gone_stops() -> None:

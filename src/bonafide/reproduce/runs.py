@@ -32,6 +32,7 @@ from bonafide.report.subset import content_of, write_part, write_subset
 from bonafide.reproduce.one_run import SHORT, STOPPED
 from bonafide.reproduce.results import BESIDE, Result, comparable, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
+from bonafide.stopping import ended_properly
 
 HUB_BART = "facebook/bart-base"
 """The paper's, and the one whose results are looked for where none is named."""
@@ -163,7 +164,8 @@ def fill(
         report(f"{label}: not run. {reason}")
     jobs = {table.name: planned(table, part, together, report) for table, part in parts}
     every = {job.name: job for listed in jobs.values() for job in listed}
-    filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
+    with ended_properly():
+        filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
     runs = {table.name: {job.name for job in jobs.get(table.name, ())} for table in wanted}
     return {name: filled.only(named, refused.get(name, {})) for name, named in runs.items()}
 

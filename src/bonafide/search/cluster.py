@@ -14,11 +14,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
-import sys
 import tempfile
-import threading
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +32,7 @@ from bonafide.errors import BonafideError
 from bonafide.files import write_whole
 from bonafide.search.local import interrupt_held
 from bonafide.search.shards import SHARD_EXAMPLES, Done, Job, Searcher, SearchWorkerDied
+from bonafide.stopping import ended_properly
 from bonafide.tasks.task import Task
 
 UNDER_WAY = 2
@@ -229,24 +227,11 @@ def _connected(cluster: Cluster, workers: int) -> Iterator[Any]:
                     ray.init(address, log_to_driver=False, logging_level="ERROR", **(own if here else {}))
                 except Exception as error:  # Ray raises bare ones too
                     raise BonafideError(_unreachable(address, error)) from None
-            with _ended_properly():
+            with ended_properly():  # Ray's own handler aborts
                 yield ray
         finally:
             with interrupt_held():  # a second Ctrl-C must not leave processes behind
                 ray.shutdown()
-
-
-@contextmanager
-def _ended_properly() -> Iterator[None]:
-    """SIGTERM ends the search as an exception does, so that Ray ends too; Ray's own handler aborts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _check_reachable(address: str) -> None:
