@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ from bonafide.reproduce.results import (
     unpacked_bytes,
 )
 from bonafide.reproduce.runs import Asked, Filled, fill, missing, results_of
-from bonafide.reproduce.shown import listed, tabled
+from bonafide.reproduce.shown import listed, tabled, write_table
 from bonafide.reproduce.tables import Check, Row, Table, table, tables
+from browser import CHROMIUM, browser
 
 
 def made(path: Path, seed: int, solution: list[bool], answer: list[bool], **changed: Any) -> Result:
@@ -363,3 +365,18 @@ def test_a_long_label_is_cut_in_its_middle_and_whole_where_a_reader_points_at_it
     groups = grouped_bars("By size", {label: {"2–9": (0.5, 0.4, 0.6)}})
     for chart in (curves, groups, line_chart("Dev", {label: [(1, 0.5)]})):
         assert f"<title>{label}</title>a method whose la…n and on</text>" in chart
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_a_page_with_many_measures_fits_a_window(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    for path in Path(__file__).parents[1].glob("docs/results/rows/wikisql-full-*.json"):
+        shutil.copy(path, tmp_path / "rows")
+    write_table(table("sql-full-typed"), Asked(tmp_path))
+    with browser(tmp_path / "profile") as page:
+        page.size(1200, 1000)
+        page.open((tmp_path / "sql-full-typed.html").as_uri())
+        over = page.run("[...document.querySelectorAll('article')].map(each => each.scrollWidth - each.clientWidth)")
+    assert len(over) > 8
+    assert max(over) == 0

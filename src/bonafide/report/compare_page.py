@@ -25,6 +25,7 @@ FIGURE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg line.grid { stroke: var(--line); }
 .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+thead th { vertical-align: bottom; } thead .figure { white-space: normal; }
 tbody th { font-weight: 600; min-width: 7rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
 """
