@@ -8,7 +8,7 @@ from pathlib import Path
 import bonafide
 
 ROOMS = [
-    ["errors"],
+    ["errors", "stopping"],
     ["files"],
     ["sealed"],
     ["examples"],
