@@ -241,6 +241,14 @@ def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> N
     assert second.genuine_when_right() == (1.0, wilson(20, 20))
 
 
+def test_where_no_answer_is_right_nothing_is_said_of_their_reasons(data: Path) -> None:
+    for run in runs(data):
+        predict(data, run, set(), set())
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", data / "train" / "gold.jsonl")
+    assert [each.genuine_when_right() for each in found.methods] == [None, None]
+    assert [row[-1] for row in tables(found)[0].rows] == ["–", "–"]
+
+
 def test_without_a_seed_in_common_means_are_compared_and_no_flips_counted(
     known: tuple[Comparison, list[str]], data: Path
 ) -> None:

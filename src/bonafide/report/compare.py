@@ -80,11 +80,14 @@ class Method:
         right = [[each.right if figure == ANSWER else bool(each.genuine) for each in run] for run in listed]
         return np.array(right, dtype=bool)
 
-    def genuine_when_right(self) -> tuple[float, Interval]:
-        """Of right answers, the share with a right solution: over all seeds, its interval as of one run's answers."""
+    def genuine_when_right(self) -> tuple[float, Interval] | None:
+        """Of right answers, the share with a right solution: over all seeds, its interval as of one run's answers.
+
+        None where no answer is right.
+        """
         answers, solutions = self.right(ANSWER), self.right(SOLUTION)
         both, of = float((answers & solutions).mean(axis=0).sum()), float(answers.mean(axis=0).sum())
-        return both / of if of else 0.0, wilson(both, of)
+        return (both / of, wilson(both, of)) if of else None
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _methods(comparison: Comparison) -> Tabled:
             mean, worst = float(by_seed.mean()), float(by_seed.min())
             row += [percent(mean, wilson(mean * of, of)), percent(worst)][: len(parts)]
         if comparison.has_gold:
-            row.append(percent(*method.genuine_when_right()))
+            row.append(percent(*found) if (found := method.genuine_when_right()) else "–")
         rows.append(row)
     if comparison.has_gold:
         head.append("right solution of right answers")
