@@ -19,6 +19,11 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
     "--disable-component-update", "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
+_LEFT = ("Inspected target navigated or closed", "Execution context was destroyed.")
+
+
+class PageLeftError(AssertionError):
+    """The page went elsewhere before it could answer."""
 
 
 class Page:
@@ -44,7 +49,8 @@ class Page:
             heard = self._hear()
             if heard.get("id") == self._number:
                 if "error" in heard:
-                    raise AssertionError(f"{method}: {heard['error']}")
+                    left = heard["error"]["message"] in _LEFT
+                    raise (PageLeftError if left else AssertionError)(f"{method}: {heard['error']}")
                 result: dict[str, Any] = heard["result"]
                 return result
 
@@ -68,9 +74,9 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, script: str, seconds: float = 20.0) -> None:
-        """Until an expression is true."""
+        """Until an expression is true, on whatever page a click led to: a page that is leaving is asked again."""
         end = time.monotonic() + seconds
-        while not self.run(f"!!({script})"):
+        while not self._holds(script):
             assert time.monotonic() < end, f"never came true: {script}"
             time.sleep(0.02)
 
@@ -97,6 +103,12 @@ class Page:
         """A picture of the whole page."""
         made = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(made["data"]))
+
+    def _holds(self, script: str) -> bool:
+        try:
+            return bool(self.run(f"!!({script})"))
+        except PageLeftError:
+            return False
 
     def _hear(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

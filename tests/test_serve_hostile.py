@@ -243,7 +243,7 @@ def test_a_foreign_page_can_neither_ask_nor_read_nor_frame(server: Server, tmp_p
         assert page.run("document.querySelector('iframe').contentDocument") is None
         assert any("frame-ancestors" in each for each in page.complaints)
         page.run("document.forms[0].submit()")
-        page.wait("location.pathname === '/ask'")
+        page.wait("location.pathname === '/ask' && document.readyState === 'complete'")
         assert "another site" in page.run("document.body.innerText")
     logged = [(each["path"], each["status"]) for each in server.events()[before:] if each.get("method") == "POST"]
     assert ("/ask", 403) in logged
