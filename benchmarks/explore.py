@@ -35,6 +35,7 @@ from bonafide.examples import Example, example_to_json, write_jsonl
 from bonafide.files import described
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.trainer import train
+from bonafide.sealed import vouched
 from bonafide.search.sql import search_sql
 from bonafide.solutions import FORMAT, shard_name, write_manifest, write_shard
 from bonafide.synth.sql import generate
@@ -181,7 +182,8 @@ def make_run(
     chosen = {
         name: [int(chance.integers(0, most)) for most in kept] for name in ("selected", "solver", "reconstructor")
     }
-    (run / "selections.jsonl").write_text(json.dumps({"epoch": 1.0, **chosen}) + "\n")
+    with vouched(run / "selections.jsonl"):
+        write_jsonl(run / "selections.jsonl", [{"epoch": 1.0, **chosen}])
     made = recipe_from(settings, "the benchmark").to_json()
     (run / "recipe.json").write_text(json.dumps(made))
 
