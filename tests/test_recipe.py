@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from bonafide.errors import BonafideError
+from bonafide.learn.learnable import learnable
 from bonafide.learn.methods import METHODS
-from bonafide.learn.recipe import named_recipes, read_recipe
+from bonafide.learn.recipe import Recipe, named_recipes, read_recipe
+
+PAGE = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text()
 
 
 @pytest.mark.parametrize("name", named_recipes())
@@ -20,6 +29,53 @@ def test_every_recipe_of_the_package_reads_and_has_its_launch_line(name):
 def test_there_is_a_recipe_for_each_method_on_full_and_hard_sets():
     wanted = {f"wikisql-{size}-{method}" for size in ("full", "hard") for method in METHODS}
     assert wanted <= set(named_recipes())
+
+
+def table(section: str) -> list[list[str]]:
+    """The cells of the table of a section in docs/recipes.md."""
+    after = PAGE.partition(f"## `[{section}]")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\|(.*)\|$", after, re.MULTILINE)[2:]
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
+
+
+def coded(cell: str) -> list[str]:
+    return re.findall("`(.*?)`", cell)
+
+
+def defaults(cell: str, many: int) -> list[Any]:
+    values = [tomllib.loads(f"value = {each}")["value"] for each in coded(cell)]
+    return values * many if len(values) == 1 else values
+
+
+@pytest.mark.parametrize("section", ["data", "solver", "reconstructor", "train"])
+def test_the_page_of_settings_has_each_with_its_default(section: str) -> None:
+    options = getattr(Recipe(), section)
+    said: dict[str, Any] = {}
+    for keys, given, _ in table(section):
+        said |= zip(coded(keys), defaults(given, len(coded(keys))), strict=True)
+    assert said == {each.name: getattr(options, each.name) for each in fields(options)}
+
+
+def test_it_has_those_of_each_language() -> None:
+    said: dict[str, dict[str, Any]] = {task: {} for task in ("sql", "discrete", "reading", "text")}
+    for task, keys, given, _ in table("language"):
+        said[task] |= zip(coded(keys), defaults(given, len(coded(keys))), strict=True)
+    for task, options in said.items():
+        language = learnable(task).language_options()
+        assert options == {each.name: getattr(language, each.name) for each in fields(language)}
+
+
+def test_it_has_those_of_each_method() -> None:
+    said: dict[str, dict[str, Any]] = {method: {} for method in METHODS}
+    for keys, methods, given, _ in table("objective"):
+        names = methods.split(", ")
+        pairs = [(name, key) for key in coded(keys) for name in names]
+        for (name, key), value in zip(pairs, defaults(given, len(pairs)), strict=True):
+            said[name][key] = value
+    for method, options in said.items():
+        built = METHODS[method]()
+        known = [each.name for each in fields(built) if each.name != "state"] if is_dataclass(built) else []
+        assert options == {name: getattr(built, name) for name in known}
 
 
 @pytest.mark.parametrize(

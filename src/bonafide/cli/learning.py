@@ -43,7 +43,7 @@ Reconstruction = Annotated[
 def train_command(
     out: Out,
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe by name (bonafide recipes) or path; for your own tables, none.")
+        str | None, typer.Argument(help="A recipe by name (bonafide recipes) or path; may be left out with --table.")
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a value of the recipe, as section.key=value.")

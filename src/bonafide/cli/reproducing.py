@@ -23,8 +23,8 @@ def reproduce_command(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with train/ and dev/, as import writes them, or with such folders, as --list names them; not "
-            "for a full table."
+            help="Folder with train/ and dev/, as import writes them, or with such folders, as --list names them. "
+            "Without it the results that are there are shown, and nothing is run."
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results and tables.")] = Path("results"),

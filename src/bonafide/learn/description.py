@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A question, and the solution that was predicted for it."""
+    """A question, and the solution that was predicted for it; without one, all but the question is empty."""
 
     question: tuple[str, ...]
     operations: tuple[str, ...]  # operation words of the rendering
@@ -61,6 +61,11 @@ def described(question: str, rendered: RenderedSet, size: int, right: bool = Tru
         else:
             operations.append(piece.text)
     return Described(tuple(words_in(question)), tuple(dict.fromkeys(operations)), frozenset(copied), size, right)
+
+
+def unanswered(question: str) -> Described:
+    """Where nothing was predicted: there is nothing to copy and nothing to pay for, and the answer has to be told."""
+    return Described(tuple(words_in(question)), (), frozenset(), 0, right=False)
 
 
 def description_length(predictions: Sequence[Described], price: float = PRICE) -> float:

@@ -19,7 +19,7 @@ from torch import Tensor
 from bonafide import ragged
 from bonafide.examples import Example
 from bonafide.learn.data import Dev
-from bonafide.learn.description import Described, described, description_length
+from bonafide.learn.description import Described, described, description_length, unanswered
 from bonafide.learn.learnable import Counting, Item, Learnable, Proposing
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
@@ -141,12 +141,10 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
         asked = [(context, example.question) for context, example in zip(contexts, part, strict=True)]
         predicted = [found[:1] for found in model.predict_all(asked)]
         for example, context, found in zip(part, contexts, predicted, strict=True):
-            if not found:
-                continue
-            for name, score in model.task.scores(found[0], example).items():
-                totals[name] = totals.get(name, 0.0) + score
-            if (words := told_by(model.task, found[0], context, example, recipe)) is not None:
+            if (words := told_by(model.task, found, context, example, recipe)) is not None:
                 told.append(words)
+            for name, score in model.task.scores(found[0], example).items() if found else ():
+                totals[name] = totals.get(name, 0.0) + score
         if model.reconstructor is not None:
             explained += np.concatenate(model.explained(asked, predicted)).tolist()
     figures = {f"dev_{name}": total / len(dev.examples) for name, total in totals.items()}
@@ -165,10 +163,20 @@ def chosen_by(figures: Mapping[str, float], select_by: str, step: int) -> tuple[
     return (key, figures[key]) if key in figures else ("last step", float(step))
 
 
-def told_by(task: Learnable, prediction: Any, context: Any, example: Example, recipe: Recipe) -> Described | None:
-    """A prediction for :func:`description_length`, in the same words for every run; None: its task counts nothing."""
+def standing(by: str, figure: float, select_by: str) -> tuple[bool, float]:
+    """To compare what :func:`chosen_by` gives: where a model predicts nothing, the wanted figure may not be there."""
+    return by == f"dev_{select_by}", figure
+
+
+def told_by(
+    task: Learnable, predictions: Sequence[Any], context: Any, example: Example, recipe: Recipe
+) -> Described | None:
+    """The best prediction for :func:`description_length`, in the same words for every run; None: its task counts none."""
     if not isinstance(task, Counting):
         return None
+    if not predictions:
+        return unanswered(example.question)
+    prediction = predictions[0]
     plain = replace(recipe, reconstructor=replace(recipe.reconstructor, verbalised=False))
     shown = task.rendered_prediction(prediction, context, example.question, plain)
     right = task.scores(prediction, example)["execution"] == 1

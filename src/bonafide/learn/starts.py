@@ -22,7 +22,7 @@ import torch
 from bonafide.errors import BonafideError
 from bonafide.files import write_json
 from bonafide.learn.data import open_dev
-from bonafide.learn.monitor import chosen_by, dev_figures
+from bonafide.learn.monitor import chosen_by, dev_figures, standing
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.saved import load
 from bonafide.learn.trainer import train
@@ -66,7 +66,7 @@ def train_starts(
             with shown(run) if shown is not None else nullcontext((None, None)) as (watcher, searching):
                 train(made, run, resume, watcher, searching)
         found.append(_start(run, recipe))
-    found.sort(key=lambda start: -start.figure)
+    found.sort(key=lambda start: standing(start.by, start.figure, "description"), reverse=True)
     listed = [{"run": start.run.name, "figure": start.figure} for start in found]
     write_json(out / "starts.json", {"best": found[0].run.name, "by": found[0].by, "starts": listed})
     return found

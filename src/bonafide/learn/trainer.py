@@ -47,7 +47,7 @@ from bonafide.learn.learnable import Item, Proposing, learnable
 from bonafide.learn.memory import ENDLESS, Room, fitting, give_back, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
-from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals
+from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals, standing
 from bonafide.learn.objective import Moment, Objective, Outcome
 from bonafide.learn.optimiser import optimisers, precision, schedule
 from bonafide.learn.recipe import Recipe
@@ -424,7 +424,8 @@ class Trainer:
         if self._watcher is not None:
             self._watcher(Progress(self.step, self.steps, figures))
         by, figure = chosen_by(figures, self.recipe.train.select_by, self.step)
-        if not self.best or figure >= self.best["figure"]:
+        wanted = self.recipe.train.select_by
+        if not self.best or standing(by, figure, wanted) >= standing(self.best["by"], self.best["figure"], wanted):
             self.best = {"figure": figure, "by": by, "step": self.step, **figures}
             self._unsaved = model
         waited = sum(1 for step in self.folder.evaluated_steps() if step > self.best["step"])

@@ -98,7 +98,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         found = model.predict_all(questions)
         greedy.add(model, start, found)
         for example, (context, _), predictions in zip(part, questions, found, strict=True):
-            if predictions and (words := told_by(model.task, predictions[0], context, example, recipe)):
+            if (words := told_by(model.task, predictions, context, example, recipe)) is not None:
                 told.append(words)
         if guided is not None:
             guided.add(model, start, model.predict_all(questions, 1, _BEAM, True, RECONSTRUCTION))
