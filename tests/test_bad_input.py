@@ -67,6 +67,17 @@ def test_examples_without_any_tables_are_told_how_to_name_them(data: Path) -> No
     assert "--table " in message
 
 
+def test_a_file_whose_name_is_not_utf_8_is_named(data: Path) -> None:
+    odd = data / "caf\udce9" / "north.csv"
+    odd.parent.mkdir()
+    odd.write_text("City,People\nOslo,7\n")
+    message, _ = refused_unchanged(
+        data,
+        lambda: bonafide("search", "sql", "--table", odd, "--examples", data / "examples.jsonl", "--out", data / "out"),
+    )
+    assert "a name in it is not UTF-8" in message
+
+
 @pytest.mark.parametrize("missing", ["questions.jsonl", "tables.jsonl"])
 def test_import_names_the_missing_file(data: Path, missing: str) -> None:
     (data / missing).unlink()

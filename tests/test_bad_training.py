@@ -221,6 +221,10 @@ def test_no_table_at_all(tmp_path: Path, run: Path, refusal: Refusal) -> None:
     assert "--table" in refusal("predict", run, "how many?")
 
 
+def test_a_question_that_is_not_utf_8(tmp_path: Path, run: Path, refusal: Refusal) -> None:
+    assert "not UTF-8" in refusal("predict", run, "--table", tmp_path / "sales.csv", "caf\udce9?")
+
+
 def test_a_table_and_a_text_at_once(tmp_path: Path, run: Path, refusal: Refusal) -> None:
     said = refusal("predict", run, "--table", tmp_path / "a.csv", "--document", tmp_path / "a.txt", "how many?")
     assert "give --table, --passage or --document" in said

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bonafide.learn.description import Described, described, description_length, question_log_probs
-from bonafide.learn.monitor import chosen_by
+from bonafide.learn.data import open_dev
+from bonafide.learn.description import Described, described, description_length, question_log_probs, unanswered
+from bonafide.learn.monitor import chosen_by, dev_figures, standing
+from bonafide.learn.saved import Model, load
 from bonafide.learn.trainer import train
 from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
 from tiny_runs import recipe, write_data
@@ -109,6 +111,39 @@ def test_a_run_keeps_the_checkpoint_with_the_shortest_description(tmp_path: Path
     best = json.loads((run.path / "result.json").read_text())["best"]
     assert best["by"] == "dev_description"
     assert best["figure"] == pytest.approx(max(found.values()))
+
+
+def test_the_fewer_questions_are_answered_the_longer_is_the_description() -> None:
+    genuine = asked()
+    lengths = []
+    for share in (0.0, 0.3, 0.9, 1.0):
+        silent = np.random.default_rng(1).random(len(genuine)) < share
+        pairs = zip(told(genuine), genuine, silent, strict=True)
+        lengths.append(description_length([unanswered(each[0]) if none else said for said, each, none in pairs]))
+    assert lengths == sorted(lengths)
+    assert lengths[-1] > lengths[0] + 10
+
+
+def test_a_model_that_predicts_nothing_has_a_figure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = recipe(write_data(tmp_path), "mml", train={"epochs": 1.0})
+    train(wanted, tmp_path / "run")
+    model, dev = load(tmp_path / "run"), open_dev(wanted)
+    assert dev is not None
+    spoken = dev_figures(model, dev, wanted)
+    monkeypatch.setattr(Model, "predict_all", lambda _, asked: [[] for _ in asked])
+    silent = dev_figures(model, dev, wanted)
+    assert (set(silent), silent["dev_execution"]) == (set(spoken), 0.0)
+
+
+def test_a_figure_that_was_not_asked_for_is_never_before_one_that_was() -> None:
+    found = [("dev_reconstruction", -70.0), ("last step", 36.0), ("dev_reconstruction", -50.0), ("last step", 48.0)]
+    order = sorted(found, key=lambda each: standing(*each, "reconstruction"))
+    assert order == [
+        ("last step", 36.0),
+        ("last step", 48.0),
+        ("dev_reconstruction", -70.0),
+        ("dev_reconstruction", -50.0),
+    ]
 
 
 @pytest.mark.parametrize(

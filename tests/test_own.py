@@ -169,6 +169,14 @@ def test_several_tables_need_a_name_on_each_line(shop):
         pairs(shop, {"question": "pieces of lamp?", "answer": 4}, source=both)
 
 
+def test_a_type_is_of_a_column_of_any_of_them(shop):
+    (shop / "stock.csv").write_text("Product,Pieces\nlamp,4\n")
+    files = [shop / "orders.csv", shop / "stock.csv"]
+    assert open_tables(None, files, {"pieces": "text"}).tables["stock"].types == ("text", "text")
+    with pytest.raises(BonafideError, match=r"stock.csv: no column 'pieses' to give a type to.*Did you mean 'Pieces'"):
+        open_tables(None, files, {"pieses": "text"})
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "why"),
     [
@@ -312,6 +320,7 @@ def test_a_dev_file_takes_the_place_of_cross_validation(shop):
         (["--out", "run", "--examples", "qa.jsonl"], "give both --table FILE and --examples FILE"),
         (["wikisql-hard-mimax", "--out", "run", "--folds", "3"], "go with --table and --examples"),
         (["--out", "run", "--table", "none.csv", "--examples", "qa.jsonl"], "there is no such file"),
+        (["drop-mimax", "--out", "run", "--table", "orders.csv", "--examples", "qa.jsonl"], "are for the task sql"),
         (["--out", "run", "--table", "orders.csv", "--examples", "empty.jsonl"], "holds no pairs"),
         (["--out", "run", "--table", "orders.csv", "--examples", "few.jsonl"], "Only 1 of 1 pairs have a solution"),
         (["--out", ".", "--table", "orders.csv", "--examples", "qa.jsonl"], "is not empty and holds no run"),

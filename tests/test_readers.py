@@ -210,7 +210,7 @@ def test_an_override_is_found_by_its_exact_name_or_without_regard_to_case(tmp_pa
 
 def test_an_override_that_names_no_column_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     message = refused(tmp_path, "city,price\nRome,1\n", types={"prize": "real"})
-    assert "no column 'prize' to give a type to: expected one of 'city', 'price'. Did you mean 'price'?" in message
+    assert "no column 'prize' to give a type to; expected one of 'city', 'price'. Did you mean 'price'?" in message
     wrong: Any = {"price": "number"}
     with pytest.raises(BonafideError, match="'text' or 'real'"):
         read(tmp_path, "city,price\nRome,1\n", types=wrong)

@@ -129,6 +129,12 @@ def test_a_damaged_index_is_made_anew(data):
     assert ask(data, "third", index=data / "index")[0].reused
 
 
+def test_a_corpus_of_stop_words_is_refused(data):
+    write_lines(data / "corpus.jsonl", [{"id": "1", "text": "the a"}])
+    with pytest.raises(BonafideError, match="no words but stop words"):
+        ask(data)
+
+
 @pytest.mark.parametrize(
     ("line", "field"),
     [
@@ -150,9 +156,16 @@ def test_a_folder_that_holds_something_else_is_left_alone(data):
     (data / "mine").mkdir()
     (data / "mine/letter.txt").write_text("dear")
     before = contents(data)
-    with pytest.raises(BonafideError, match="holds no index"):
+    with pytest.raises(BonafideError, match="holds other files"):
         ask(data, index=data / "mine")
-    assert contents(data) == before
+    (data / "mine/index.json").write_text('{"name": "my website"}')
+    before = contents(data)
+    for left in ("letter.txt", "index.json"):
+        with pytest.raises(BonafideError, match="holds other files"):
+            ask(data, index=data / "mine")
+        assert contents(data) == before
+        (data / "mine" / left).unlink()
+        before = contents(data)
     (data / "questions.jsonl").rename(data / "examples.jsonl")
     with pytest.raises(BonafideError, match="would be overwritten"):
         retrieve(data / "corpus.jsonl", data / "examples.jsonl", data)

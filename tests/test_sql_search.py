@@ -223,3 +223,9 @@ def test_index_of_finds_each_query_and_nothing_else():
     solutions = search("x y 1 2", [1], table, Language())
     assert [solutions.index_of(query) for query in solutions] == list(range(len(solutions)))
     assert Query(0, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, "z")})) not in solutions
+
+
+def test_a_long_question_has_runs_of_up_to_a_hundred_tokens():
+    runs = question_runs(" ".join(f"w{number}" for number in range(400)))
+    assert max(text.count(" ") + 1 for text in runs.texts) == 100
+    assert len(runs.texts) == 300 * 100 + sum(range(1, 101))

@@ -157,6 +157,16 @@ def test_resuming_a_run_that_stopped_early_changes_nothing(
     assert contents(tmp_path / "run") == before
 
 
+def test_a_model_that_predicts_nothing_yet_is_not_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rising = iter([{}, *({"dev_reconstruction": float(figure)} for figure in range(-9, 0))])
+    monkeypatch.setattr("bonafide.learn.trainer.dev_figures", lambda *_: next(rising))
+    train(recipe(data, "first-only", train={"select_by": "reconstruction"}), tmp_path / "run")
+    best = json.loads((tmp_path / "run" / "result.json").read_text())["best"]
+    assert (best["by"], best["step"]) == ("dev_reconstruction", STEPS)
+
+
 # --- The same by the command line --------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from bonafide.errors import BonafideError, InvalidFileError, Problem
+from bonafide.errors import BonafideError, InvalidFileError, Problem, shortened
 
 
 def _usual_mode() -> int:
@@ -198,8 +198,15 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write one JSON object, indented, whole or not at all."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=2).encode()
+    except UnicodeEncodeError as error:  # of a path: what this program reads and writes itself is UTF-8
+        raise BonafideError(
+            f"Cannot write {path}: a name in it is not UTF-8: {shortened(error.object[max(0, error.start - 20) :])}. "
+            "Rename that file."
+        ) from None
     with write_whole(path) as stream:
-        stream.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+        stream.write(text + b"\n")
 
 
 def parse_json(raw: bytes) -> Any:

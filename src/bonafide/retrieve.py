@@ -147,13 +147,16 @@ def _index(corpus: Path, passages: Sequence[str], folder: Path, ranking: Ranking
     bm25s = _library()
     note = {"corpus": content_hash(corpus), "passages": len(passages), "bm25s": bm25s.__version__, **asdict(ranking)}
     if folder.exists():
-        if not (folder / _NOTE).exists() and any(folder.iterdir()):
-            raise BonafideError(f"{folder} is not empty and holds no index. Name another folder with --index.")
+        if not _only_an_index(folder):
+            raise BonafideError(f"{folder} holds other files than an index. Name another folder with --index.")
         with suppress(BonafideError, OSError, ValueError, KeyError):  # a damaged index is made anew
             if read_json(folder / _NOTE) == note:
                 return _Searcher(bm25s.BM25.load(folder, show_progress=False), ranking, len(passages)), True
     ranker = bm25s.BM25(k1=ranking.k1, b=ranking.b, method="lucene")
-    ranker.index(_tokenized(passages, ranking, ids=True), show_progress=False)
+    words = _tokenized(passages, ranking, ids=True)
+    if not any(words.ids):
+        raise BonafideError(f"Cannot search {corpus}: its passages have no words but stop words.")
+    ranker.index(words, show_progress=False)
     with made_folder(folder.parent), explained(folder, "write"):
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
@@ -166,6 +169,13 @@ def _index(corpus: Path, passages: Sequence[str], folder: Path, ranking: Ranking
             shutil.rmtree(part, ignore_errors=True)
             raise
     return _Searcher(ranker, ranking, len(passages)), False
+
+
+def _only_an_index(folder: Path) -> bool:
+    """Whether a folder is empty or holds what was written here and nothing else: it may be replaced then."""
+    names = {each.name for each in folder.iterdir()}
+    parts = {name for name in names if ".index." in name}  # as bm25s names its files
+    return not names or (bool(parts) and names - parts <= {_NOTE})
 
 
 def _tokenized(texts: Sequence[str], ranking: Ranking, ids: bool) -> Any:

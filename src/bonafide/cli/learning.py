@@ -212,6 +212,8 @@ def predict_command(
     """Ask a question of your own table or text: the solution, its answer, how sure the model is, the alternatives."""
     if not question.strip():
         raise BonafideError("The question is empty.")
+    if any("\ud800" <= each <= "\udfff" for each in question):
+        raise BonafideError("The question is not UTF-8: set the terminal's encoding to UTF-8.")
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
     tell_if_training(run)

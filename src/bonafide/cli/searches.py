@@ -115,7 +115,11 @@ def search_discrete_command(
     ] = "alike",
     max_operands: Annotated[int, typer.Option(help="Most operands of arithmetic, up to 3.")] = 3,
     constants: Annotated[
-        list[int] | None, typer.Option("--constant", help="A number that need not stand in the passage; may be given several times, in place of 100, 1, 2, 3, 10, 12.")
+        list[int] | None,
+        typer.Option(
+            "--constant",
+            help="A number that need not stand in the passage; those that are given replace 100, 1, 2, 3, 10 and 12.",
+        ),
     ] = None,
     question_numbers: Annotated[
         bool, typer.Option("--question-numbers/--no-question-numbers", help="Numbers of the question are operands.")

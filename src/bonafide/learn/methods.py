@@ -26,6 +26,12 @@ METHODS: dict[str, type] = {
     "supervised": Supervised,
 }
 
+_LEAST = {
+    "samples": 1, "temperature": 1e-3, "candidates": 0, "simplicity": 0, "words": 0, "told": 0, "solver_weight": 0,
+    "ramp": 0, "anneal": 0, "first_stage": 0, "second_stage": 0, "weight": 0,
+}  # fmt: skip
+"""The least value of an option; ``switch`` may be negative: never."""
+
 
 def build_objective(method: str, options: dict[str, Any]) -> Objective:
     """The objective of this name with these options; an unknown option is an error that names the known ones."""
@@ -44,7 +50,7 @@ def build_objective(method: str, options: dict[str, Any]) -> Objective:
             raise BonafideError(
                 f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {shortened(value)}."
             )
-        if name == "samples" and value < 1:
-            raise BonafideError(f"The option 'samples' of {method!r} must be at least 1, found {value}.")
+        if name in _LEAST and not value >= _LEAST[name]:
+            raise BonafideError(f"The option {name!r} of {method!r} must be at least {_LEAST[name]}, found {value}.")
     objective: Objective = kind(**options)
     return objective

@@ -171,7 +171,7 @@ def standing(by: str, figure: float, select_by: str) -> tuple[bool, float]:
 def told_by(
     task: Learnable, predictions: Sequence[Any], context: Any, example: Example, recipe: Recipe
 ) -> Described | None:
-    """The best prediction for :func:`description_length`, in the same words for every run; None: its task counts none."""
+    """What was predicted, in the same words for every run; None: :func:`description_length` is not for its task."""
     if not isinstance(task, Counting):
         return None
     if not predictions:

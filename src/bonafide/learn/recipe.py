@@ -224,6 +224,9 @@ def _check(recipe: Recipe, source: str) -> None:
         "train.checkpoint_every": recipe.train.checkpoint_every,
         "train.log_every": recipe.train.log_every,
         "train.clip": recipe.train.clip,
+        "solver.head_width": recipe.solver.head_width,
+        "solver.window": recipe.solver.window,
+        "solver.stride": recipe.solver.stride,
         "data.workers": recipe.data.workers,
         "data.largest": recipe.data.largest,
         "data.max_solutions": recipe.data.max_solutions,
@@ -235,6 +238,20 @@ def _check(recipe: Recipe, source: str) -> None:
     for key, number in positive.items():
         if number <= 0:
             raise BonafideError(f"{source}: {key} must be more than 0, found {number}.")
+    not_negative = {
+        "data.dev_examples": recipe.data.dev_examples,
+        "solver.others": recipe.solver.others,
+        "reconstructor.denoise_epochs": recipe.reconstructor.denoise_epochs,
+        "train.encoder_rate": recipe.train.encoder_rate,
+        "train.head_rate": recipe.train.head_rate,
+        "train.reconstructor_rate": recipe.train.reconstructor_rate,
+        "train.warmup": recipe.train.warmup,
+        "train.weight_decay": recipe.train.weight_decay,
+        "train.patience": recipe.train.patience,
+    }
+    for key, number in not_negative.items():
+        if number < 0:
+            raise BonafideError(f"{source}: {key} must be 0 or more, found {number}.")
     for section, options in (("solver", recipe.solver), ("reconstructor", recipe.reconstructor)):
         if options.width % options.heads:
             raise BonafideError(

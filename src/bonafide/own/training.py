@@ -109,7 +109,12 @@ def prepare(
     report: Report = lambda name, share: None,
 ) -> Prepared:
     """Read tables and pairs, search every solution, and say which pairs have none; nothing is trained yet."""
-    options = read_recipe(recipe or chosen_recipe(0)[0], overrides).language
+    wanted = read_recipe(recipe or chosen_recipe(0)[0], overrides)
+    if wanted.data.task != "sql":
+        raise BonafideError(
+            f"--table and --examples are for the task sql; the recipe's data.task is {wanted.data.task!r}."
+        )
+    options = wanted.language
     language = Language("typed" if options.aggregates == "typed" else "untyped", options.max_conditions)
     source = open_tables(None, tables, types)
     pairs = read_pairs(examples, source, language)

@@ -3,7 +3,7 @@
 Every option here changes what a solution set means, so the language is stored in the manifest of each
 solution store and named in each result.
 
-A **value** is a run of whole tokens of the question, of any length. Tokens are numbers in digits with
+A **value** is a run of whole tokens of the question, up to 100 of them. Tokens are numbers in digits with
 their separators (``1,200.50``), words, and single other signs. On a text column the value is the text of
 the run, lower-cased. On a real column it must read as a number as a whole: digits with commas as group
 separators, perhaps with a sign, a currency sign or a per cent sign. The same value at two places of the
@@ -30,6 +30,7 @@ Span = tuple[int, int]
 _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|\w+|[^\w\s]")
 _WHOLE_NUMBER = re.compile(rf"[$€£¥]?\s?({NUMBER.pattern})\s?%?")
 _NUMBER_START = frozenset("0123456789+-−$€£¥.")
+_LONGEST_RUN = 100  # tokens: without a bound, the runs of a question of some thousand words take all memory
 _WORD = re.compile(r"\w")
 
 
@@ -70,14 +71,14 @@ def question_tokens(question: str) -> list[Span]:
 
 
 def question_runs(question: str) -> Runs:
-    """Every run of tokens, as text and, where the whole run reads as one, as a number."""
+    """Every run of up to 100 tokens, as text and, where the whole run reads as one, as a number."""
     texts: dict[str, list[Span]] = {}
     numbers: dict[float, list[Span]] = {}
     tokens = question_tokens(question)
     ends = [end for _, end in tokens]
     for first, (start, _) in enumerate(tokens):
         numeric = question[start] in _NUMBER_START
-        for end in ends[first:]:
+        for end in ends[first : first + _LONGEST_RUN]:
             text = question[start:end].lower()
             texts.setdefault(text, []).append((start, end))
             if numeric and (number := _number(question, start, end)) is not None:

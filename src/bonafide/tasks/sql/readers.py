@@ -53,9 +53,20 @@ ReadColumn = tuple[ColumnType, list[Cell], list[Coercion]]
 
 def read_tables(path: Path, types: Mapping[str, ColumnType] = {}) -> dict[str, Table]:
     """The tables of one file by id, in order; ``types`` overrides the types of columns, by name."""
+    return {table.id: table for _, table in read_files([path], types)}
+
+
+def read_files(paths: Sequence[Path], types: Mapping[str, ColumnType]) -> list[tuple[Path, Table]]:
+    """The tables of several files, each with its file; every override is of a column of one of them at least."""
     for column, kind in types.items():
         if kind not in ("text", "real"):
             raise BonafideError(f"Column {column!r} cannot have the type {kind!r}: expected 'text' or 'real'.")
+    found = [(path, table) for path in paths for table in _read_file(path, types).values()]
+    _check_overrides(paths, [column for _, table in found for column in table.header], types)
+    return found
+
+
+def _read_file(path: Path, types: Mapping[str, ColumnType]) -> dict[str, Table]:
     with open_bytes(path) as stream:
         data = stream.read(len(_SQLITE))
         if data != _SQLITE:
@@ -85,7 +96,6 @@ def read_csv(path: Path, data: bytes, types: Mapping[str, ColumnType]) -> Table:
         rows = _rectangle(path, records, len(header), notes)
     if not rows:
         raise _empty(path, "found a header and no row")
-    _check_overrides(path, header, types)
     wanted = _wanted(header, types)
     columns = [
         read_column(name, cells, wanted.get(name)) for name, cells in zip(header, zip(*rows, strict=True), strict=True)
@@ -255,7 +265,6 @@ def _read_parquet(path: Path, data: bytes, types: Mapping[str, ColumnType]) -> T
     if not titles or not content.num_rows:
         raise _empty(path, "found no row" if titles else "found no column")
     header, renamed = _header(path, titles)
-    _check_overrides(path, header, types)
     wanted = _wanted(header, types)
     columns: list[ReadColumn] = []
     for name, column in zip(header, content.columns, strict=True):
@@ -335,7 +344,6 @@ def _read_sqlite(path: Path, types: Mapping[str, ColumnType]) -> dict[str, Table
     if not full:
         raise _empty(path, f"found {len(found)} tables and no row" if found else "found no table in the file")
     headers = [_header(path, titles) for _, titles, _, _ in full]
-    _check_overrides(path, [column for header, _ in headers for column in header], types)
     tables: dict[str, Table] = {}
     for (name, titles, numeric, rows), (header, renamed) in zip(full, headers, strict=True):
         wanted = _wanted(header, types)
@@ -444,7 +452,7 @@ def _header(path: Path, titles: Sequence[str]) -> tuple[tuple[str, ...], list[Co
     return names, [*trimmed, *coercions]
 
 
-def _check_overrides(path: Path, columns: Sequence[str], types: Mapping[str, ColumnType]) -> None:
+def _check_overrides(paths: Sequence[Path], columns: Sequence[str], types: Mapping[str, ColumnType]) -> None:
     known = {column.lower(): column for column in columns}
     for column in types:
         if column.lower() not in known:
@@ -452,7 +460,7 @@ def _check_overrides(path: Path, columns: Sequence[str], types: Mapping[str, Col
             more = f" and {len(columns) - 40} more" if columns[40:] else ""
             listed = ", ".join(map(repr, columns[:40])) + more
             raise BonafideError(
-                f"{path} has no column {column!r} to give a type to: expected one of {listed}. "
+                f"{', '.join(map(str, paths))}: no column {column!r} to give a type to; expected one of {listed}. "
                 f"Did you mean {nearest!r}?"
             )
 

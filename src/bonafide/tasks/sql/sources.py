@@ -97,14 +97,13 @@ def open_tables(
         source = TableFile(tables)
         paths: tuple[Path, ...] = (tables,)
     else:
-        from bonafide.tasks.sql.readers import read_tables
+        from bonafide.tasks.sql.readers import read_files
 
         source = LoadedTables()
-        for path in files:
-            for name, table in read_tables(path, types or {}).items():
-                if name in source:
-                    raise BonafideError(f"Two tables are called {name!r}; the second is in {path}. Rename one.")
-                source[name] = table
+        for path, table in read_files(files, types or {}):
+            if table.id in source:
+                raise BonafideError(f"Two tables are called {table.id!r}; the second is in {path}. Rename one.")
+            source[table.id] = table
         paths = tuple(files)
     if context is not None and context not in source:
         raise BonafideError(f"--context names no table: expected one of {sorted(source)[:10]}, found {context!r}.")
