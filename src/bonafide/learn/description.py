@@ -12,7 +12,8 @@ where o are the operation words of the solution's rendering (select, max, where,
 literals and the names it points at. Where a solution leaves out a condition, its words are not copied; where the
 operations do not go with the words of the questions, P(w | o) explains nothing. What this alone cannot see is a name
 that was exchanged (MAX wherever no aggregate is meant): it explains as much. The price breaks the tie for less. An
-answer that the solution returns need not be told; any other costs as much as a rare word.
+answer that the solution returns need not be told; any other costs as much as a rare word, and so does one for which no
+solution was predicted, whose question is told by common words alone.
 
 The shares and P(w | o) are found by EM, and the likelihood of a fold comes from the other folds.
 """
