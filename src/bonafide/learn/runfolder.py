@@ -81,6 +81,7 @@ class RunFolder:
                     saved = read_sealed(known)
                     folder._check_same(saved)
                     folder._write_recipe(known, saved)
+                    folder._write_environment()
                     yield folder
                 else:
                     with folder._begun():
@@ -94,7 +95,7 @@ class RunFolder:
         begun = [self.path / "recipe.json", self.path / "environment.json"]
         try:
             self._write_recipe(begun[0], {})
-            write_json(begun[1], _environment())
+            self._write_environment()
             yield
         except BonafideError:
             if set(self.path.iterdir()) <= set(begun):
@@ -107,6 +108,12 @@ class RunFolder:
         content = {"tool": f"bonafide {__version__}", **recipe, **saved, "train": recipe["train"]}
         if content != saved:
             write_sealed(path, content)
+
+    def _write_environment(self) -> None:
+        """Where the run began; a kill may come before it is known, and then where it went on."""
+        path = self.path / "environment.json"
+        if not path.exists():
+            write_json(path, _environment())
 
     def _check_same(self, saved: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self.recipe.to_json()))
