@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from bonafide.documents import InlineDocuments
 from bonafide.errors import BonafideError
-from bonafide.examples import AcceptedAnswer, DateAnswer, Example
+from bonafide.examples import Example, example_from_json
 from bonafide.explore.chosen import Kept
 from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
 from bonafide.explore.views import View, view_of
@@ -101,7 +101,7 @@ class Workspace:
     def open(self, place: int) -> Opened:
         """The example at this place."""
         row = self.index.row(place)
-        example = _example(os.pread(self._examples.fileno(), row.length, row.start))
+        example = example_from_json(parse_json(self._line(row)))
         gold = json.loads(row.gold) if row.gold is not None else None
         solutions = self.store.at(row.shard, row.part, row.line)
         return Opened(row, example, self.context_of(example), solutions, gold)
@@ -152,6 +152,9 @@ class Workspace:
     def text(self, opened: Opened, place: int) -> str:
         """A solution of the set as a person reads it."""
         return self.view.text(opened.solutions[place], opened.example, opened.context)
+
+    def _line(self, row: Row) -> bytes:
+        return os.pread(self._examples.fileno(), row.length, row.start).removeprefix(b"\xef\xbb\xbf")
 
     def _read_context(self, example: Example, name: str) -> Any:
         if self._tables is not None:
@@ -233,18 +236,6 @@ def search_for(
     out = run / "explore" / f"solutions-{digest[:16]}"
     learnable(manifest["task"]).search(recipe, open_examples(examples), out, progress, started)
     return out
-
-
-def _example(raw: bytes) -> Example:
-    """An example from its line, which was validated when it was searched."""
-    data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
-    answers: list[AcceptedAnswer] = []
-    for value in data["answers"]:
-        if isinstance(value, dict):
-            answers.append(DateAnswer(*(value.get(part, "") for part in ("day", "month", "year"))))
-        else:
-            answers.append(tuple(value) if isinstance(value, list) else value)
-    return Example(data["id"], data["question"], data.get("context"), tuple(answers))
 
 
 def recipe_of(folder: Path) -> dict[str, Any] | None:
