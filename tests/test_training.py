@@ -20,6 +20,7 @@ import torch
 
 from bonafide.learn import runfolder
 from bonafide.learn.checkpoint import checkpoints
+from bonafide.learn.kept import KEPT
 from bonafide.learn.methods import METHODS
 from bonafide.learn.trainer import train
 from command_line import BONAFIDE, contents
@@ -74,6 +75,8 @@ def same(run: Path, other: Path) -> None:
     assert weights(run) == weights(other)
     assert logged(run) == logged(other)
     assert (run / "selections.jsonl").read_bytes() == (other / "selections.jsonl").read_bytes()
+    kept, others = ([each.read_bytes() for each in folder.glob(KEPT)] for folder in (run, other))  # not of gold
+    assert kept == others
     assert json.loads((run / "result.json").read_text()) == json.loads((other / "result.json").read_text())
 
 
