@@ -111,8 +111,8 @@ def make(work: Path, examples: int, solutions: int, seed: int) -> None:
         },
         counts,
     )
-    held = [(example.id, size) for (example, _), size in zip(asked, sizes, strict=True) if size]
-    make_run(work, [example for example, _ in asked[:48]], by_name, held, chance)
+    used = [(example.id, size) for (example, _), size in zip(asked, sizes, strict=True) if size]
+    make_run(work, [example for example, _ in asked[:48]], by_name, used, chance)
 
 
 def drawn_sizes(examples: int, solutions: int, chance: np.random.Generator) -> list[int]:
@@ -162,10 +162,10 @@ def make_run(
     work: Path,
     examples: list[Example],
     tables: dict[str, Table],
-    held: list[tuple[str, int]],
+    sizes: list[tuple[str, int]],
     chance: np.random.Generator,
 ) -> None:
-    """A small trained model in a run whose recipe and choices are those of the large store, ``held`` its sets."""
+    """A small trained model in a run whose recipe and choices are those of the large store."""
     small, run = work / "small", work / "run"
     held = {example.context: replace(tables[example.context.rpartition("/")[0]], id=example.context)
             for example in examples}  # fmt: skip
@@ -182,10 +182,10 @@ def make_run(
     train(recipe_from(settings, "the benchmark"), run)
     settings["data"] |= {"root": str(work.resolve()), "solutions": str((work / "solutions").resolve())}
     with writing_kept(run / KEPT) as note:
-        for name, size in held:
+        for name, size in sizes:
             note(name, size, np.sort(chance.choice(size, MOST, replace=False)) if size > MOST else None)
     chosen = {
-        name: [int(chance.integers(0, min(size, MOST))) for _, size in held]
+        name: [int(chance.integers(0, min(size, MOST))) for _, size in sizes]
         for name in ("selected", "solver", "reconstructor")
     }
     with vouched(run / "selections.jsonl"):
