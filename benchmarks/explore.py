@@ -33,6 +33,7 @@ import numpy as np
 
 from bonafide.examples import Example, example_to_json, write_jsonl
 from bonafide.files import described
+from bonafide.learn.kept import KEPT, writing_kept
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.trainer import train
 from bonafide.sealed import vouched
@@ -49,6 +50,8 @@ SHARD = 500
 QUESTIONS = 10
 COPIES = 10
 """Tables that are the same but for their names."""
+MOST = 40
+"""Solutions of a set that the run keeps."""
 
 
 def main() -> None:
@@ -108,7 +111,8 @@ def make(work: Path, examples: int, solutions: int, seed: int) -> None:
         },
         counts,
     )
-    make_run(work, [example for example, _ in asked[:48]], by_name, [int(size > 0) for size in sizes], sizes, chance)
+    used = [(example.id, size) for (example, _), size in zip(asked, sizes, strict=True) if size]
+    make_run(work, [example for example, _ in asked[:48]], by_name, used, chance)
 
 
 def drawn_sizes(examples: int, solutions: int, chance: np.random.Generator) -> list[int]:
@@ -158,8 +162,7 @@ def make_run(
     work: Path,
     examples: list[Example],
     tables: dict[str, Table],
-    covered: list[int],
-    sizes: list[int],
+    sizes: list[tuple[str, int]],
     chance: np.random.Generator,
 ) -> None:
     """A small trained model in a run whose recipe and choices are those of the large store."""
@@ -170,7 +173,7 @@ def make_run(
     write_jsonl(small / "train" / "examples.jsonl", map(example_to_json, examples))
     search_sql(small / "train" / "examples.jsonl", small / "solutions")
     settings = {
-        "data": {"root": str(small), "solutions": str(small / "solutions"), "dev": "", "max_solutions": 40},
+        "data": {"root": str(small), "solutions": str(small / "solutions"), "dev": "", "max_solutions": MOST},
         "solver": {"encoder": "scratch", "layers": 1, "width": 64, "heads": 2, "head_width": 64},
         "reconstructor": {"kind": "t-scratch", "layers": 1, "width": 64, "heads": 2},
         "objective": {"method": "mimax", "options": {"switch": 0.5}},
@@ -178,9 +181,12 @@ def make_run(
     }
     train(recipe_from(settings, "the benchmark"), run)
     settings["data"] |= {"root": str(work.resolve()), "solutions": str((work / "solutions").resolve())}
-    kept = [min(size, 40) for size, any_ in zip(sizes, covered, strict=True) if any_]
+    with writing_kept(run / KEPT) as note:
+        for name, size in sizes:
+            note(name, size, np.sort(chance.choice(size, MOST, replace=False)) if size > MOST else None)
     chosen = {
-        name: [int(chance.integers(0, most)) for most in kept] for name in ("selected", "solver", "reconstructor")
+        name: [int(chance.integers(0, min(size, MOST))) for _, size in sizes]
+        for name in ("selected", "solver", "reconstructor")
     }
     with vouched(run / "selections.jsonl"):
         write_jsonl(run / "selections.jsonl", [{"epoch": 1.0, **chosen}])

@@ -17,6 +17,7 @@ import torch
 
 from bonafide.errors import BonafideError
 from bonafide.learn.checkpoint import checkpoints
+from bonafide.learn.kept import KEPT
 from bonafide.learn.sharding import shard_encoder
 from bonafide.learn.tensors import read_tensors
 from bonafide.search.discrete import search_discrete
@@ -67,7 +68,8 @@ def assert_same(one: Path, other: Path) -> None:
             assert first.get(name, 0.0) == near, (name, first["step"])
         if "evaluation" in first:
             assert first["evaluation"] == pytest.approx(second["evaluation"], rel=1e-4, abs=1e-4)
-    assert (one / "selections.jsonl").read_text() == (other / "selections.jsonl").read_text()
+    for name in ("selections.jsonl", KEPT):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
     tensors = [read_tensors(checkpoints(run / "checkpoints")[-1] / "tensors.safetensors") for run in (one, other)]
     weights = [{name: each for name, each in part.items() if "optimiser" not in name} for part in tensors]
     for name, weight in weights[0].items():

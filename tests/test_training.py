@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from bonafide.learn import runfolder
 from bonafide.learn.checkpoint import checkpoints
+from bonafide.learn.kept import KEPT
 from bonafide.learn.methods import METHODS
 from bonafide.learn.trainer import train
 from command_line import BONAFIDE, contents
@@ -73,6 +75,8 @@ def same(run: Path, other: Path) -> None:
     assert weights(run) == weights(other)
     assert logged(run) == logged(other)
     assert (run / "selections.jsonl").read_bytes() == (other / "selections.jsonl").read_bytes()
+    kept, others = ([each.read_bytes() for each in folder.glob(KEPT)] for folder in (run, other))  # not of gold
+    assert kept == others
     assert json.loads((run / "result.json").read_text()) == json.loads((other / "result.json").read_text())
 
 
@@ -142,6 +146,22 @@ def test_a_run_killed_while_it_wrote_its_settings_can_start_again(
     (tmp_path / "run" / ".recipe.json.abc.part").write_bytes(b'{"tool": ')
     train(recipe(data, "mml"), tmp_path / "run", resume=True)
     same(tmp_path / "run", reference("mml"))
+
+
+def test_a_run_stopped_while_it_looked_at_its_machine_goes_on_to_its_end(
+    data: Path, reference: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runfolder, "_environment", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe(data, "mimax"), tmp_path / "run")
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["recipe.json"]
+    train(recipe(data, "mimax"), tmp_path / "run", resume=True)
+    same(tmp_path / "run", reference("mimax"))
+    assert {each.name for each in (tmp_path / "run").iterdir()} == {each.name for each in reference("mimax").iterdir()}
 
 
 def test_resuming_a_run_that_stopped_early_changes_nothing(

@@ -165,6 +165,11 @@ def example_to_json(example: Example) -> dict[str, Any]:
     }
 
 
+def example_from_json(data: dict[str, Any]) -> Example:
+    """The example of a line that was validated before."""
+    return Example(data["id"], data["question"], data.get("context"), tuple(map(_answer, data["answers"])))
+
+
 def answer_to_json(answer: AcceptedAnswer) -> Any:
     """An answer as it stands in ``examples.jsonl``."""
     if isinstance(answer, DateAnswer):
@@ -218,17 +223,12 @@ def _read_example(line: int, data: Any) -> tuple[Example | None, list[Problem]]:
     if not isinstance(answers, list):
         pair = "answers" not in data and "answer" in data
         problem("answers", "a list of values" + (" (pairs: bonafide import pairs)" if pair else ""), answers)
-    read: list[AcceptedAnswer] = []
     for value in values:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not _finite(value):
             problem("answers", "finite numbers", value)
         elif (expected := _wrong_answer(value)) is not None:
             problem("answers", expected, value)
-        else:
-            read.append(_answer(value))
-    if problems:
-        return None, problems
-    return Example(label, str(question), context, tuple(read)), []
+    return (None, problems) if problems else (example_from_json(data), [])
 
 
 def _wrong_answer(value: Any) -> str | None:

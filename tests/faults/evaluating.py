@@ -15,6 +15,7 @@ import torch
 import tiny_runs
 from bonafide.explore.methods import Methods
 from bonafide.explore.workspace import Workspace
+from bonafide.learn.kept import KEPT
 from bonafide.learn.trainer import train
 from bonafide.report.runs import selections_over_time
 from bonafide.sealed import sums_of
@@ -175,7 +176,8 @@ def _predictions(made: Prepared, kind: str, damage: Damage, chance: random.Rando
 def _run(made: Prepared, kind: str, damage: Damage, chance: random.Random) -> Fault:
     """Damage what a finished run says of itself, and look at it."""
     run = _copied(made)
-    names = ("recipe.json", "result.json", "metrics.jsonl", "metrics.sums", "selections.jsonl", "selections.sums")
+    logs = ("metrics.jsonl", "metrics.sums", "selections.jsonl", "selections.sums")
+    names = ("recipe.json", "result.json", KEPT, *logs)
     path, where = _damaged([run / name for name in names], damage, chance)
     given = tried(lambda: looked(run, made.data))
     fault = partial(Fault, "explore", kind, path.name, where)

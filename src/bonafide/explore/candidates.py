@@ -20,6 +20,7 @@ class TextView:
     copied: int = COPIED_RUN
 
     codec = TextCodec()
+    each = "count"
     solution = "candidate"
     contexts = "documents"
     order = "as they were brought"

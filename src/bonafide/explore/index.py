@@ -14,18 +14,20 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bonafide.errors import BonafideError
+from bonafide.explore.chosen import Kept, last_choices
 from bonafide.files import explained, open_seekable, parse_json
 from bonafide.solutions import Codec, SolutionSet, SolutionStore
 
-FORMAT = 1
+FORMAT = 2
 LARGEST = 2**62
 """Larger sets are sorted as if they had this size."""
 
@@ -34,8 +36,8 @@ CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE examples (
     place INTEGER PRIMARY KEY, id TEXT NOT NULL, question TEXT NOT NULL, start INTEGER NOT NULL,
     length INTEGER NOT NULL, shard INTEGER NOT NULL, part INTEGER NOT NULL, line INTEGER NOT NULL,
-    size INTEGER NOT NULL, trained INTEGER, solver INTEGER, reconstructor INTEGER, explained REAL, wrong INTEGER,
-    gold TEXT, scored INTEGER NOT NULL DEFAULT 0);
+    size INTEGER NOT NULL, stored INTEGER NOT NULL, trained INTEGER, solver INTEGER, reconstructor INTEGER,
+    explained REAL, wrong INTEGER, gold TEXT, scored INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE contexts (name TEXT PRIMARY KEY, start INTEGER NOT NULL, length INTEGER NOT NULL) WITHOUT ROWID;
 """
 _KEYS = """
@@ -60,13 +62,15 @@ class Sources:
     contexts: Path | None
     selections: Path | None
     gold: Path | None
-    kept: tuple[float, int, int, int]  # what chosen.last_choices asks
+    kept: Kept | None  # of the run whose selections these are
 
     def key(self) -> str:
         """Changes when a file, or what is made of it, changes."""
-        files = (self.store / "manifest.json", self.examples, self.contexts, self.selections, self.gold)
+        written = self.kept.path if self.kept is not None else None
+        files = (self.store / "manifest.json", self.examples, self.contexts, self.selections, written, self.gold)
         states = [(str(path.resolve()), *_state(path)) if path is not None else None for path in files]
-        return hashlib.sha256(json.dumps([FORMAT, states, self.kept]).encode()).hexdigest()
+        rule = asdict(self.kept) if self.kept is not None else None
+        return hashlib.sha256(json.dumps([FORMAT, states, rule], default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Row:
     part: int
     line: int
     size: int
+    stored: int
     trained: int | None
     solver: int | None
     reconstructor: int | None
@@ -137,10 +142,14 @@ class Index:
 
 
 class PlacedStore(SolutionStore[S], Generic[S]):
-    """A solution store whose sets are found by their place, which the index knows."""
+    """A solution store whose sets are found by their place, which the index knows.
 
-    def __init__(self, folder: Path, codec: Codec[S]) -> None:
+    ``each`` is a column that has one entry a solution.
+    """
+
+    def __init__(self, folder: Path, codec: Codec[S], each: str) -> None:
         super().__init__(folder, codec)
+        self._each = each
         self._reading = threading.Lock()
 
     def at(self, shard: int, part: int, line: int) -> S:
@@ -158,12 +167,13 @@ class PlacedStore(SolutionStore[S], Generic[S]):
     def _read_group(self, shard: int, group: int, names: list[str] | None = None) -> pa.Table:
         return self._file(shard).read_row_group(group, columns=names, use_threads=False)  # threads keep memory each
 
-    def placed(self) -> Iterator[tuple[str, int, int, int, int]]:
-        """(id, size, shard, row group, line) of every example, in order."""
-        for (shard, part), columns in self._columns(["example", "size"]):
+    def placed(self) -> Iterator[tuple[str, int, int, int, int, int]]:
+        """(id, size, how many are stored, shard, row group, line) of every example, in order."""
+        for (shard, part), columns in self._columns(["example", "size", self._each]):
             names, sizes = columns["example"].to_pylist(), columns["size"].to_pylist()
-            for line, (name, size) in enumerate(zip(names, sizes, strict=True)):
-                yield name, int(size), shard, part, line
+            counts = pc.list_value_length(columns[self._each]).to_pylist()
+            for line, (name, size, stored) in enumerate(zip(names, sizes, counts, strict=True)):
+                yield name, int(size), stored, shard, part, line
 
 
 def open_index(sources: Sources, folder: Path, store: PlacedStore[Any], progress: Progress | None = None) -> Index:
@@ -217,7 +227,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
         some = "subset" in store.manifest["options"]  # of the examples in the file, in their order
         place, held = 0, next(placed, None)
         for start, length, data in _lines(sources.examples, store):
-            name, size, shard, part, line = held or ("", 0, 0, 0, 0)
+            name, size, stored, shard, part, line = held or ("", 0, 0, 0, 0, 0)
             if data.get("id") != name and some:
                 continue
             if data.get("id") != name:
@@ -228,14 +238,14 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
             if progress is not None and place % 1000 == 0:
                 progress(place, total)
             question = str(data.get("question", ""))
-            yield place, name, question, start, length, shard, part, line, min(size, LARGEST), gold.get(name)
+            yield place, name, question, start, length, shard, part, line, min(size, LARGEST), stored, gold.get(name)
             place, held = place + 1, next(placed, None)
         if progress is not None:
             progress(total, total)
 
     connection.executemany(
-        "INSERT INTO examples (place, id, question, start, length, shard, part, line, size, gold) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO examples (place, id, question, start, length, shard, part, line, size, stored, gold) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         rows(),
     )
     if gold and not connection.execute("SELECT 1 FROM examples WHERE gold IS NOT NULL LIMIT 1").fetchone():
@@ -243,7 +253,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
     if sources.contexts is not None:
         lines = ((str(data.get("id")), start, length) for start, length, data in _objects(sources.contexts))
         connection.executemany("INSERT OR REPLACE INTO contexts VALUES (?, ?, ?)", lines)
-    if sources.selections is not None:
+    if sources.selections is not None and sources.kept is not None:
         _fill_selections(connection, sources.selections, sources.kept)
 
 
@@ -282,12 +292,10 @@ def _gold_lines(path: Path) -> Iterator[tuple[str, str]]:
         yield data["id"], json.dumps(data["solution"])
 
 
-def _fill_selections(connection: sqlite3.Connection, path: Path, kept: tuple[float, int, int, int]) -> None:
+def _fill_selections(connection: sqlite3.Connection, path: Path, kept: Kept) -> None:
     """What was last chosen while the run trained, for the examples that it trained on."""
-    from bonafide.explore.chosen import last_choices
-
-    sizes = connection.execute("SELECT id, size FROM examples ORDER BY place").fetchall()
-    for place, trained, solver, reconstructor in last_choices(path, sizes, kept):
+    sets = connection.execute("SELECT id, size, stored FROM examples ORDER BY place").fetchall()
+    for place, trained, solver, reconstructor in last_choices(path, sets, kept):
         connection.execute(
             "UPDATE examples SET trained = ?, solver = ?, reconstructor = ? WHERE place = ?",
             [trained, solver, reconstructor, place],

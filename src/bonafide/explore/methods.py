@@ -117,13 +117,13 @@ class Methods:
         if not alike:
             return
         gold = self._gold_places()
-        sizes = workspace.index.query("SELECT id, size FROM examples ORDER BY place")
+        sets = workspace.index.query("SELECT id, size, stored FROM examples ORDER BY place")
         for each in alike:
             path = _selections(each)
             if self._stop or path is None:
                 return
             try:
-                each.chosen = gold_chosen(path, sizes, kept_by(each.recipe, each.manifest), gold)
+                each.chosen = gold_chosen(path, sets, kept_by(each.run, each.recipe), gold)
             except (BonafideError, KeyError, ValueError) as error:
                 LOG.warning("%s cannot be counted: %s", path, error)
 

@@ -57,6 +57,11 @@ class View(Protocol):
         ...
 
     @property
+    def each(self) -> str:
+        """A column of its stores that has one entry a solution."""
+        ...
+
+    @property
     def solution(self) -> str:
         """The word for a solution."""
         ...
@@ -126,6 +131,7 @@ class SqlView(_Searched):
     """Queries over a table."""
 
     codec = QueryCodec()
+    each = "select"
     solution = "query"
     contexts = "tables"
 
@@ -190,6 +196,7 @@ class DiscreteView(_Searched):
     options: dict[str, Any]
 
     codec = ProgramCodec()
+    each = "rule"
     solution = "program"
     contexts = "documents"
 
@@ -250,6 +257,7 @@ class ReadingView(_Searched):
     """Mentions in a document."""
 
     codec = MentionCodec()
+    each = "start"
     solution = "mention"
     contexts = "documents"
 

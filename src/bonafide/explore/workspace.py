@@ -14,18 +14,18 @@ from typing import Any, BinaryIO
 
 from bonafide.documents import InlineDocuments
 from bonafide.errors import BonafideError
-from bonafide.examples import AcceptedAnswer, DateAnswer, Example
+from bonafide.examples import Example, example_from_json
 from bonafide.explore.chosen import Kept
 from bonafide.explore.index import Index, PlacedStore, Progress, Row, Sources, open_index
 from bonafide.explore.views import View, view_of
 from bonafide.files import content_hash, open_seekable, parse_json
+from bonafide.learn.kept import KEPT
 from bonafide.sealed import read_log, read_sealed
 from bonafide.solutions import MANIFEST, read_manifest
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.sources import TableSource, source_of_store
 
 _KEPT_CONTEXTS = 8
-_ANY = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Workspace:
         store = solutions or store_of(folder, self.recipe)
         manifest = read_manifest(store)
         self.view: View = view_of(manifest["task"], manifest["options"], (self.recipe or {}).get("language", {}))
-        self.store: PlacedStore[Any] = PlacedStore(store, self.view.codec)
+        self.store: PlacedStore[Any] = PlacedStore(store, self.view.codec, self.view.each)
         self.task = str(manifest["task"])
         self.method = str(self.recipe["objective"]["method"]) if self.recipe is not None else None
         self._hold: tempfile.TemporaryDirectory[str] | None = None
@@ -79,7 +79,7 @@ class Workspace:
             path,
             chosen if own and chosen.exists() else None,
             gold,
-            kept_by(self.recipe, manifest),
+            kept_by(folder, self.recipe) if own and self.recipe is not None else None,
         )
         self.cache = self._cache(solutions)
         self.index: Index = open_index(sources, self.cache, self.store, progress)
@@ -101,7 +101,7 @@ class Workspace:
     def open(self, place: int) -> Opened:
         """The example at this place."""
         row = self.index.row(place)
-        example = _example(os.pread(self._examples.fileno(), row.length, row.start))
+        example = example_from_json(parse_json(self._line(row)))
         gold = json.loads(row.gold) if row.gold is not None else None
         solutions = self.store.at(row.shard, row.part, row.line)
         return Opened(row, example, self.context_of(example), solutions, gold)
@@ -153,6 +153,9 @@ class Workspace:
         """A solution of the set as a person reads it."""
         return self.view.text(opened.solutions[place], opened.example, opened.context)
 
+    def _line(self, row: Row) -> bytes:
+        return os.pread(self._examples.fileno(), row.length, row.start).removeprefix(b"\xef\xbb\xbf")
+
     def _read_context(self, example: Example, name: str) -> Any:
         if self._tables is not None:
             return self._tables.table_of(example)
@@ -201,12 +204,12 @@ def logged(run: Path) -> list[dict[str, Any]]:
     return read_log(path) if path.exists() else []
 
 
-def kept_by(recipe: dict[str, Any] | None, manifest: dict[str, Any]) -> Kept:
-    """Which solutions of a store a run trains on."""
-    cap = manifest["options"].get("cap") or _ANY
-    if recipe is None:
-        return 1.0, _ANY, 0, cap
-    return recipe["data"]["largest"], recipe["data"]["max_solutions"], recipe["train"]["seed"], cap
+def kept_by(run: Path, recipe: dict[str, Any]) -> Kept:
+    """Which solutions of its store a run trains on, as far as its folder says."""
+    written, data = run / KEPT, recipe["data"]
+    sampled = not data.get("likeliest") and not data.get("simplest")
+    path = written if written.exists() else None
+    return Kept(path, data["largest"], data["max_solutions"], recipe["train"]["seed"], sampled)
 
 
 def search_for(
@@ -233,18 +236,6 @@ def search_for(
     out = run / "explore" / f"solutions-{digest[:16]}"
     learnable(manifest["task"]).search(recipe, open_examples(examples), out, progress, started)
     return out
-
-
-def _example(raw: bytes) -> Example:
-    """An example from its line, which was validated when it was searched."""
-    data = parse_json(raw.removeprefix(b"\xef\xbb\xbf"))
-    answers: list[AcceptedAnswer] = []
-    for value in data["answers"]:
-        if isinstance(value, dict):
-            answers.append(DateAnswer(*(value.get(part, "") for part in ("day", "month", "year"))))
-        else:
-            answers.append(tuple(value) if isinstance(value, list) else value)
-    return Example(data["id"], data["question"], data.get("context"), tuple(answers))
 
 
 def recipe_of(folder: Path) -> dict[str, Any] | None:

@@ -6,7 +6,8 @@ Gold is read in one place only, for the supervised upper bound, where it takes t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bonafide.errors import BonafideError
 from bonafide.examples import Example, ExampleFile, read_gold
 from bonafide.files import content_hash
 from bonafide.learn import draws
+from bonafide.learn.kept import Integers, writing_kept
 from bonafide.learn.learnable import Item, Learnable, Started, learnable
 from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe
@@ -44,9 +46,16 @@ class TrainingData:
 
 
 def load_training_data(
-    recipe: Recipe, out: Path, progress: Progress | None = None, started: Started | None = None
+    recipe: Recipe,
+    out: Path,
+    progress: Progress | None = None,
+    started: Started | None = None,
+    kept: Path | None = None,
 ) -> TrainingData:
-    """Read everything that a run learns from; search for the solutions first where no store is named."""
+    """Read everything that a run learns from; search for the solutions first where no store is named.
+
+    ``kept``: where to write which solutions of the store are used (``kept.py``); of gold, which is in none, nothing.
+    """
     task = learnable(recipe.data.task)
     root = Path(recipe.data.root)
     if not recipe.data.root or not root.is_dir():
@@ -69,34 +78,36 @@ def load_training_data(
     if chooses or recipe.data.likeliest:
         words = WordModel(example.question for example in split.file if example.id in hardest)
     sets = iter(store)
-    for example in split.file:
-        if example.id not in sizes:
-            continue  # the store is a part of one: bonafide subset
-        name, solutions = next(sets)
-        assert name == example.id, "the store follows the examples file, by its hash"
-        if name not in hardest:
-            continue
-        key = example.context or ""
-        if key not in contexts:
-            contexts[key] = split.context_of(example)
-        if solved:
-            if name not in gold:
+    with nullcontext() if kept is None or solved else writing_kept(kept) as note:
+        for example in split.file:
+            if example.id not in sizes:
+                continue  # the store is a part of one: bonafide subset
+            name, solutions = next(sets)
+            assert name == example.id, "the store follows the examples file, by its hash"
+            if name not in hardest:
                 continue
-            solutions = task.gold_set(gold[name], example, contexts[key], recipe)
-        if not len(solutions):
-            empty += 1
-            continue
-        if len(solutions) > recipe.data.max_solutions:
-            whole = Item(example, contexts[key], solutions)
-            if recipe.data.likeliest and words is not None:
-                solutions = likeliest(task, whole, recipe, words)
-            else:
-                most, simplest = recipe.data.max_solutions, recipe.data.simplest
-                solutions = thinned(task, solutions, most, name, recipe.train.seed, simplest)
-            capped += 1
-        items.append(Item(example, contexts[key], solutions))
-    if not items:
-        raise BonafideError("No training example has a solution: there is nothing to learn from. Look at the search.")
+            key = example.context or ""
+            if key not in contexts:
+                contexts[key] = split.context_of(example)
+            if solved:
+                if name not in gold:
+                    continue
+                solutions = task.gold_set(gold[name], example, contexts[key], recipe)
+            item, places = Item(example, contexts[key], solutions), None
+            if not len(solutions):
+                empty += 1
+                continue
+            if len(solutions) > recipe.data.max_solutions:
+                places = _cut(task, item, recipe, words)
+                item = replace(item, solutions=task.picked(solutions, places))
+                capped += 1
+            if note is not None:
+                note(name, len(solutions), places)
+            items.append(item)
+        if not items:
+            raise BonafideError(
+                "No training example has a solution: there is nothing to learn from. Look at the search."
+            )
     report = {
         "examples": split.file.count,
         "used": len(items),
@@ -119,7 +130,9 @@ def likeliest_sets(recipe: Recipe, store: SolutionStore[Any]) -> Iterator[tuple[
     examples = (example for example in split.file if example.id in kept)
     for example, (name, solutions) in zip(examples, store, strict=True):
         item = Item(example, split.context_of(example), solutions)
-        yield name, likeliest(task, item, recipe, words) if len(solutions) > recipe.data.max_solutions else solutions
+        if len(solutions) > recipe.data.max_solutions:
+            solutions = task.picked(solutions, _likeliest(task, item, recipe, words))
+        yield name, solutions
 
 
 def word_scores(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Floats:
@@ -128,25 +141,37 @@ def word_scores(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -
     return np.concatenate([words.log_prob(question, shown) for shown in task.rendered(item, recipe)] or [np.zeros(0)])
 
 
-def likeliest(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Any:
-    """Those of a set that make the question's words likeliest, in order; of equal ones, the first."""
-    order = np.argsort(-word_scores(task, item, recipe, words), kind="stable")
-    return task.picked(item.solutions, np.sort(order[: recipe.data.max_solutions]))
-
-
 def thinned(task: Learnable, solutions: Any, most: int, name: str, seed: int, simplest: float = 0.0) -> Any:
     """A uniform sample of a set, in order, by a seed that depends on the example.
 
     ``simplest``: this share of it are the solutions with the fewest operations, drawn where several have as many.
     """
+    return task.picked(solutions, _sample(task, solutions, most, name, seed, simplest))
+
+
+def _cut(task: Learnable, item: Item, recipe: Recipe, words: WordModel | None) -> Integers:
+    """The places of the solutions of a set that are used, ascending."""
+    data = recipe.data
+    if data.likeliest and words is not None:
+        return _likeliest(task, item, recipe, words)
+    return _sample(task, item.solutions, data.max_solutions, item.example.id, recipe.train.seed, data.simplest)
+
+
+def _likeliest(task: Learnable, item: Item, recipe: Recipe, words: WordModel) -> Integers:
+    """Those that make the question's words likeliest; of equal ones, the first."""
+    order = np.argsort(-word_scores(task, item, recipe, words), kind="stable")
+    return np.sort(order[: recipe.data.max_solutions])
+
+
+def _sample(task: Learnable, solutions: Any, most: int, name: str, seed: int, simplest: float) -> Integers:
     chance = np.random.default_rng(draws.key(f"{seed}/kept/{name}"))
     if not simplest:
-        return task.picked(solutions, np.sort(chance.choice(len(solutions), most, replace=False)))
+        return np.sort(chance.choice(len(solutions), most, replace=False))
     first = round(simplest * most)
     shuffled = chance.permutation(len(solutions))
     order = shuffled[np.argsort(task.operations(solutions)[shuffled], kind="stable")]
     others = chance.choice(order[first:], most - first, replace=False)
-    return task.picked(solutions, np.sort(np.concatenate([order[:first], others])))
+    return np.sort(np.concatenate([order[:first], others]))
 
 
 def _store(

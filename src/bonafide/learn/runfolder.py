@@ -6,6 +6,7 @@ runs/a/
   recipe.json         every setting
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
+  kept.parquet        which solutions of the store it trains on
   selections.jsonl    one line an evaluation: which solution trained the solver, for each example
   metrics.sums, …     checksums of their lines
   checkpoints/        to go on from: the last, and the best
@@ -37,6 +38,7 @@ from bonafide import __version__
 from bonafide.errors import BonafideError
 from bonafide.files import explained, made_folder, read_json, write_json, write_whole
 from bonafide.learn.card import model_card
+from bonafide.learn.kept import KEPT
 from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
@@ -81,6 +83,7 @@ class RunFolder:
                     saved = read_sealed(known)
                     folder._check_same(saved)
                     folder._write_recipe(known, saved)
+                    folder._write_environment()
                     yield folder
                 else:
                     with folder._begun():
@@ -91,10 +94,10 @@ class RunFolder:
     @contextmanager
     def _begun(self) -> Iterator[None]:
         """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
-        begun = [self.path / "recipe.json", self.path / "environment.json"]
+        begun = [self.path / name for name in ("recipe.json", "environment.json", KEPT)]
         try:
             self._write_recipe(begun[0], {})
-            write_json(begun[1], _environment())
+            self._write_environment()
             yield
         except BonafideError:
             if set(self.path.iterdir()) <= set(begun):
@@ -107,6 +110,12 @@ class RunFolder:
         content = {"tool": f"bonafide {__version__}", **recipe, **saved, "train": recipe["train"]}
         if content != saved:
             write_sealed(path, content)
+
+    def _write_environment(self) -> None:
+        """Where the run began; a kill may come before it is known, and then where it went on."""
+        path = self.path / "environment.json"
+        if not path.exists():
+            write_json(path, _environment())
 
     def _check_same(self, saved: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self.recipe.to_json()))

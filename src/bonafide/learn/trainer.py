@@ -43,6 +43,7 @@ from bonafide.learn.checkpoint import (
 from bonafide.learn.cutting import Budget, micro_batches
 from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
+from bonafide.learn.kept import KEPT
 from bonafide.learn.learnable import Item, Proposing, learnable
 from bonafide.learn.memory import ENDLESS, Room, fitting, give_back, no_way_back
 from bonafide.learn.methods import build_objective
@@ -72,7 +73,8 @@ def train(
     together = Together(accelerator.device)
     with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
         if together.first:
-            data = load_training_data(recipe, out, *(search_progress or (None, None)))
+            progress, started = search_progress or (None, None)
+            data = load_training_data(recipe, out, progress, started, kept=out / KEPT)
         together.wait()
         if not together.first:  # the first has searched, where there was no store
             data = load_training_data(recipe, out)

@@ -21,6 +21,7 @@ import torch
 from bonafide.errors import BonafideError, out_of_memory
 from bonafide.files import read_json, write_json
 from bonafide.learn.data import load_training_data
+from bonafide.learn.kept import KEPT
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model
@@ -107,7 +108,7 @@ def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:
     resumed = (run / "recipe.json").exists()
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     with RunFolder.open(run, recipe, resume=True) as folder:
-        watch.trainer = Trainer(recipe, load_training_data(recipe, run), folder, watch)
+        watch.trainer = Trainer(recipe, load_training_data(recipe, run, kept=run / KEPT), folder, watch)
         ready = time.perf_counter()
         watch.trainer.run()
     done, waited = time.perf_counter(), watch.trainer.seconds
