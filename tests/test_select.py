@@ -173,7 +173,7 @@ def test_any_method_that_trains_a_reconstructor_selects(file: Path, tmp_path: Pa
 
 def test_a_method_without_a_reconstructor_cannot_select(file: Path, tmp_path: Path) -> None:
     chosen = ["objective.method=mml", "objective.options={}"]
-    with pytest.raises(BonafideError, match="needs a reconstructor, which objective.method 'mml' does not train"):
+    with pytest.raises(BonafideError, match=r"needs a reconstructor, which objective.method 'mml' does not train"):
         select(file, tmp_path / "picked.jsonl", overrides=[*TINY, *chosen])
 
 

@@ -30,7 +30,6 @@ Span = tuple[int, int]
 _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|\w+|[^\w\s]")
 _WHOLE_NUMBER = re.compile(rf"[$€£¥]?\s?({NUMBER.pattern})\s?%?")
 _NUMBER_START = frozenset("0123456789+-−$€£¥.")
-_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
