@@ -85,6 +85,12 @@ def test_a_compressed_file_reads_the_same(tmp_path):
         assert (tmp_path / "drop-json" / name).read_bytes() == (tmp_path / "drop-json-xz" / name).read_bytes()
 
 
+def test_a_file_with_a_byte_order_mark_reads_the_same(tmp_path):
+    path = write(tmp_path / "drop.json", OFFICIAL)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert import_drop(path, tmp_path / "out").examples == 6
+
+
 def test_what_is_missing_is_left_out_and_counted(tmp_path):
     pairs = [
         question("Kept?", answer("1")),

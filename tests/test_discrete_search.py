@@ -253,7 +253,14 @@ def test_the_manifest_says_the_language():
     ["Nothing to count here.", "🙂 🙃 🙂", "\x01\x02\x7f\x85", "5", "½ ² ٣ Ⅷ", "-", "9" * 5000, "1 " * 300, "é́ " * 50],
     ids=["no numbers", "emoji", "control", "one", "signs", "dash", "digits", "ones", "marks"],
 )
-@pytest.mark.parametrize("answer", [5, 0.5, "x", ("a", "b"), DateAnswer("1", "May", "1700"), DateAnswer("x", "y", "z")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        5, 0.5, "x", ("a", "b"), DateAnswer("1", "May", "1700"), DateAnswer("x", "y", "z"),
+        DateAnswer("9" * 5000, "May", "1700"), DateAnswer("", "", "9" * 5000),
+    ],
+    ids=["5", "0.5", "text", "texts", "date", "no date", "long day", "long year"],
+)  # fmt: skip
 def test_odd_passages_and_answers_give_a_set(passage, answer):
     example = Example("q", "How many 🙂 were there in 1700?", "d", (answer, None, "5"))
     solutions = DiscreteTask(cap=100).search(example, Passage(passage))

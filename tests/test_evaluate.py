@@ -22,7 +22,6 @@ from bonafide.evaluate.sql import (
     execution_right,
     judge_all,
     logical_form_equal,
-    operation_mix,
     score,
 )
 from bonafide.examples import Example, Gold
@@ -170,14 +169,6 @@ def test_scores_by_the_size_of_the_solution_set():
     assert list(by_set_size(outcomes, dict.fromkeys(HAND, 15), edges=(10, 20))) == ["10–19"]
     with pytest.raises(BonafideError, match="'d'"):
         by_set_size(outcomes, {"a": 1, "b": 2, "c": 3})
-
-
-def test_operation_mix():
-    mix = operation_mix([GOLD, query(2, 1), query(3, 1, [0, 0, "x"]), query(2, 3, [0, 0, "x"])])
-    assert mix.queries == 4
-    assert mix.aggregates == {"none": 0.25, "max": 0.5, "min": 0.0, "count": 0.25, "sum": 0.0, "mean": 0.0}
-    assert mix.conditions == {0: 0.25, 1: 0.5, 2: 0.25}
-    assert operation_mix([]).queries == 0
 
 
 SET = search("price for Ada?", [10], TABLE, Language())

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import getpass
 import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bonafide.cli import app
+from bonafide.cli import app, exploring
 from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import write_jsonl
 from bonafide.explore.distinguish import distinguish
 from bonafide.explore.judge import Sheet, make_sheet
 from bonafide.explore.judging import Bench, open_sheet
-from bonafide.explore.queries import parse_sql
+from bonafide.explore.queries import parse_sql, plain_sql
 from bonafide.explore.workspace import Workspace
 from bonafide.report.judging import read_judgements
 from bonafide.sealed import sums_of
@@ -200,6 +203,24 @@ def test_queries_that_agree_by_accident_are_told_apart(left: str, right: str) ->
 def test_the_same_meaning_in_two_queries_has_no_distinguishing_table() -> None:
     query = parse_sql('SELECT "Units" FROM "sales" WHERE "City" = \'lyon\'', SALES)
     assert distinguish(query, query, SALES, seconds=0.2) is None
+
+
+@pytest.mark.parametrize("name", ["sqlite_master", "sqlite_sales", "SQLITE_x", "a\0b", 'a"b', ""])
+def test_queries_are_told_apart_whatever_the_table_is_called(name: str) -> None:
+    table = dataclasses.replace(SALES, id=name)
+    first, second = (Query(2, each, frozenset()) for each in (Aggregate.MAX, Aggregate.COUNT))
+    assert parse_sql(plain_sql(first, table), table) == first
+    found = distinguish(first, second, table, seconds=5)
+    assert found is not None
+    assert found.table.id == name
+
+
+def test_a_judge_without_a_name_is_called_me(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (KeyError("getpwuid(): uid not found: 54321"), OSError("No username set in the environment")):
+        monkeypatch.setattr(getpass, "getuser", Mock(side_effect=error))
+        assert exploring.own_name() == "me"
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    assert exploring.own_name() == "ada"
 
 
 def test_a_pair_is_shown_with_its_table_and_what_cannot_be_read_as_text(tmp_path: Path) -> None:

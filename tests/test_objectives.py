@@ -153,7 +153,6 @@ def test_hard_em_thres_trains_what_the_filter_lets_through() -> None:
     batch = Numbers(LOGS, allowed=[False, True])
     outcome = HardEMThreshold().step(batch, START)
     assert chosen(outcome) == [-1, 3]
-    assert outcome.used == 1
     assert gradient(outcome.solver_loss, batch.theta) == [0, 0, 0, -1, 0]
 
 
@@ -187,7 +186,6 @@ def test_the_third_stage_of_vae_rewards_what_explains_the_question() -> None:
         for place, each in zip(mine.tolist(), (reward - reward.mean()).tolist(), strict=True):
             expected[place] -= 0.1 * each / 3
     assert gradient(outcome.solver_loss, batch.theta) == pytest.approx(expected.tolist(), abs=1e-6)
-    assert outcome.notes["reward"] == pytest.approx(float((batch.phi.detach()[places] - scores[places]).mean()))
 
 
 # --- What cannot be trained on ------------------------------------------------------------------------------

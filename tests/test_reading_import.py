@@ -71,6 +71,15 @@ def test_squad_at_article_level_has_the_whole_article_as_context(tmp_path):
     assert "start" not in (tmp_path / "out/examples.jsonl").read_text()
 
 
+def test_a_file_with_a_byte_order_mark_reads_the_same(tmp_path):
+    for name, mark in (("plain", b""), ("marked", b"\xef\xbb\xbf")):
+        path = written(tmp_path / f"{name}.json", squad())
+        path.write_bytes(mark + path.read_bytes())
+        import_squad(path, tmp_path / name)
+    for name in ("examples.jsonl", "documents.jsonl", "gold.jsonl"):
+        assert (tmp_path / "marked" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
 def test_squad_at_paragraph_level_has_a_document_a_paragraph(tmp_path):
     done = import_squad(written(tmp_path / "s.json", squad()), tmp_path / "out", "paragraph")
     assert done == Imported(2, 2, 1)

@@ -383,22 +383,105 @@ def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) ->
     assert "answer, several" in votes["words", 0.3]
 
 
-def test_other_data_is_refused_before_anything_is_trained_and_searched_anew(tmp_path: Path) -> None:
+def test_other_data_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     data = write_data(tmp_path / "data")
     asked = Asked(tmp_path / "out", data, 2, ROWS[:1], TINY)
-    first, second = planned(table("sql-synthetic"), asked)
+    first, _ = planned(table("sql-synthetic"), asked)
     run_job(first.content)
+    for name in ("dev/gold.jsonl", "dev/tables.jsonl", "train/tables.jsonl", "dev/examples.jsonl"):
+        kept = (data / name).read_text()
+        (data / name).write_text("".join(kept.splitlines(keepends=True)[::-1]))
+        with pytest.raises(BonafideError, match="was made on other data"):
+            planned(table("sql-synthetic"), asked)
+        (data / name).write_text(kept)
+    assert len(planned(table("sql-synthetic"), asked)) == 1
+    (data / "dev/gold.jsonl").unlink()  # without gold it is judged by answers alone
+    assert len(planned(table("sql-synthetic"), asked)) == 1
+
+
+def test_other_tables_are_searched_anew(tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    asked = Asked(tmp_path / "out", data, 1, ROWS[:1], TINY)
+    (job,) = planned(table("sql-synthetic"), asked)
     tables = data / "dev" / "tables.jsonl"
     first_table, *others = lines_of(tables)
     write_jsonl(tables, [{**first_table, "rows": first_table["rows"][:-1]}, *others])
     (other,) = planned(table("sql-synthetic"), asked)  # the same questions on another table
-    assert other.name == second.name
-    assert other.content["dev_solutions"] != second.content["dev_solutions"]
-    assert other.content["recipe"]["data"]["solutions"] == second.content["recipe"]["data"]["solutions"]
-    examples = data / "dev" / "examples.jsonl"
-    examples.write_text("".join(examples.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(BonafideError, match="was made on other data"):
-        planned(table("sql-synthetic"), asked)
+    assert other.name == job.name
+    assert other.content["dev_solutions"] != job.content["dev_solutions"]
+    assert other.content["recipe"]["data"]["solutions"] == job.content["recipe"]["data"]["solutions"]
+
+
+def interrupted(job: runs.Job, monkeypatch: pytest.MonkeyPatch, step: int = 10) -> None:
+    """Run it as far as this step."""
+    watch = Watch.__call__
+
+    def stop(self: Watch, progress: Progress) -> None:
+        watch(self, progress)
+        if progress.step >= step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "__call__", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job.content)
+    monkeypatch.setattr(Watch, "__call__", watch)
+
+
+def test_a_run_that_was_interrupted_goes_on_after_its_folder_and_its_data_were_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = table("sql-synthetic")
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
+    (job,) = planned(wanted, asked)
+    interrupted(job, monkeypatch)
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    (tmp_path / "data").rename(tmp_path / "questions")
+    asked = dataclasses.replace(asked, out=tmp_path / "elsewhere", data=tmp_path / "questions")
+    (job,) = planned(wanted, asked)
+    run_job(job.content)
+    (result,) = results_of(wanted, asked)[ROWS[0]]
+    assert result.content["seconds"]["resumed"]
+    saved = json.loads((Path(job.content["run"]) / "recipe.json").read_text())
+    assert saved["data"]["solutions"] == job.content["recipe"]["data"]["solutions"]
+    whole = {**job.content, "run": str(tmp_path / "whole"), "result": str(tmp_path / "whole.json")}
+    run_job(whole)
+    assert read_result(tmp_path / "whole.json").content["flags"] == result.content["flags"]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_run_of_other_data_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str, trained: bool
+) -> None:
+    wanted = table("sql-synthetic")
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
+    (job,) = planned(wanted, asked)
+    if trained:
+        run_job(job.content)
+        results_of(wanted, asked)[ROWS[0]][0].path.unlink()
+    else:
+        interrupted(job, monkeypatch)
+    questions = asked.data / split / "examples.jsonl"
+    write_jsonl(questions, lines_of(questions)[1:])
+    (job,) = planned(wanted, asked)
+    run_job(job.content)
+    (result,) = results_of(wanted, asked)[ROWS[0]]
+    assert not result.content["seconds"]["resumed"]
+    assert result.content["trained_on"]["examples"] == (47 if split == "train" else 48)
+
+
+def test_a_run_of_other_settings_in_the_same_folder_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a default has changed since it was interrupted."""
+    wanted = table("sql-synthetic")
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
+    (job,) = planned(wanted, asked)
+    interrupted(job, monkeypatch)
+    job.content["recipe"]["train"]["clip"] = 0.5
+    run_job(job.content)
+    (result,) = results_of(wanted, asked)[ROWS[0]]
+    assert not result.content["seconds"]["resumed"]
 
 
 def test_no_run_is_started_when_there_is_no_time(tmp_path: Path) -> None:

@@ -162,6 +162,21 @@ def test_every_question_has_a_line_with_scores_margin_and_how_sure_the_pick_is(f
     assert lines["none"]["picked"] is lines["none"]["copy_rate"] is None
 
 
+@pytest.mark.parametrize("method", ["mimax+", "vae"])
+def test_any_method_that_trains_a_reconstructor_selects(file: Path, tmp_path: Path, method: str) -> None:
+    chosen = [f"objective.method={method}", "objective.options={}"]
+    picks = select(file, tmp_path / "picked.jsonl", overrides=[*TINY, "train.epochs=4", *chosen])
+    assert sum(each.best is not None for each in picks) == 15
+    about = load(tmp_path / "picked.work/run").about["recipe"]
+    assert about["objective"]["method"] == method
+
+
+def test_a_method_without_a_reconstructor_cannot_select(file: Path, tmp_path: Path) -> None:
+    chosen = ["objective.method=mml", "objective.options={}"]
+    with pytest.raises(BonafideError, match=r"needs a reconstructor, which objective.method 'mml' does not train"):
+        select(file, tmp_path / "picked.jsonl", overrides=[*TINY, *chosen])
+
+
 def test_an_interrupted_selection_goes_on_to_the_same_picks(file: Path, tmp_path: Path) -> None:
     def crash(progress: Progress) -> None:
         if progress.step == 2:

@@ -82,6 +82,22 @@ def test_a_value_on_a_real_column_is_the_number_it_holds(text, number):
     assert bound_value(text, GOLDEN, 1) == number
 
 
+@pytest.mark.parametrize("beyond", ["1e999", " -1E400 ", "7" * 400, "1e9\x0099"])
+@pytest.mark.parametrize("aggregate", range(6))
+def test_a_text_beyond_all_floats_in_a_real_column_is_null_to_both_executors(beyond, aggregate):
+    table = Table("t", ("a",), ("real",), [(beyond,), (1,), (2,)])
+    with Engine(table) as engine:
+        for conditions in ([], [[0, 1, 0]], [[0, 2, 5]], [[0, 0, beyond]], [[0, 1, beyond]]):
+            query = parse_query({"sel": 0, "agg": aggregate, "conds": conditions}, table)
+            assert execute(query, table) == engine.run(*query.to_sql(table))
+    assert execute(ask(0, 3), table) == [2]
+
+
+def test_a_text_beyond_all_floats_stays_a_text_in_a_text_column():
+    table = Table("t", ("a",), ("text",), [("1e999",)])
+    assert execute(parse_query({"sel": 0, "agg": 0, "conds": [[0, 0, "1E999"]]}, table), table) == ["1e999"]
+
+
 def test_sql_quotes_identifiers_and_binds_values():
     table = Table('t"1', ('a"b', "SELECT"), ("text", "real"), [("x'; DROP TABLE t", 2)])
     query = parse_query({"sel": 1, "agg": 0, "conds": [[0, 0, "X'; drop TABLE t"]]}, table)

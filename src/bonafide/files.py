@@ -233,7 +233,7 @@ def read_json(path: Path) -> dict[str, Any]:
     with open_bytes(path) as stream:
         data = stream.read()
     try:
-        value = parse_json(data)
+        value = parse_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise BonafideError(f"Cannot read {path}: expected JSON, found {error}. It may be damaged.") from None
     if not isinstance(value, dict):

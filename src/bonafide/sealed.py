@@ -32,14 +32,16 @@ def write_sealed(path: Path, value: dict[str, Any]) -> None:
     write_json(path, {**value, CHECKSUM: _checksum(value)})
 
 
-def read_sealed(path: Path) -> dict[str, Any]:
-    """Read one JSON object, without its checksum."""
+def read_sealed(
+    path: Path, otherwise: str = "delete the folder and run the command that made it again"
+) -> dict[str, Any]:
+    """Read one JSON object, without its checksum; ``otherwise``: what to do where it is damaged and has no copy."""
     value = read_json(path)
     expected = value.pop(CHECKSUM, None)
     if expected is not None and expected != _checksum(value):
         raise BonafideError(
             f"{path} is damaged: it does not have the checksum that was written with it. Bring back a copy of it, or "
-            "delete the folder and run the command that made it again."
+            f"{otherwise}."
         )
     return value
 

@@ -39,6 +39,7 @@ from bonafide.examples import Example, answer_to_json, write_jsonl
 from bonafide.files import read_json, write_json
 from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
+from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe, read_recipe
 from bonafide.learn.saved import Model, load
 from bonafide.learn.steps import Watcher
@@ -169,7 +170,7 @@ def _trained(
     import_candidates(path, folder / "data/train")
     places = [f"data.root={folder / 'data'}", f"data.solutions={folder / 'data/train/solutions'}"]
     recipe = read_recipe(RECIPE, [*places, *overrides])
-    if recipe.objective.method != "mimax":
+    if not build_objective(recipe.objective.method, recipe.objective.options).needs_reconstructor:
         raise BonafideError(
             f"select needs a reconstructor, which objective.method {recipe.objective.method!r} does not train."
         )
@@ -233,7 +234,7 @@ def zero_shot(questions: Sequence[Question], name: str, recipe: Recipe, progress
 
 def _model_scores(model: Model, held: Sequence[tuple[Example, TextSet]], recipe: Recipe) -> tuple[Scores, Scores]:
     """(candidates,): log P_φ(q | d, z) and log P_θ(z | d, q), of all candidates end to end."""
-    assert model.reconstructor is not None, "MIMAX trains one"
+    assert model.reconstructor is not None, "the method trains one"
     full = [(example, candidates) for example, candidates in held if len(candidates)]
     if not full:
         return np.zeros(0), np.zeros(0)

@@ -84,5 +84,13 @@ def explore_command(
             if open_browser:
                 typer.launch(address)
 
-        app = explorer(workspace, door(host), sheet, judge or getpass.getuser(), others=others, loaded=settle)
+        app = explorer(workspace, door(host), sheet, judge or own_name(), others=others, loaded=settle)
         serve(app, host, port, ready)
+
+
+def own_name() -> str:
+    """The user's, as the judge; a process may run as one who has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "me"

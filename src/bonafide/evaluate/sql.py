@@ -11,14 +11,13 @@ value).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Answer, Example, Gold
-from bonafide.tasks.sql.query import Aggregate, Query, bound, execute, parse_query, same_answer, written_order
+from bonafide.tasks.sql.query import Query, bound, execute, parse_query, same_answer, written_order
 from bonafide.tasks.sql.tables import Table
 
 TableOf = Callable[[Example], Table]
@@ -103,15 +102,6 @@ class SqlScores:
             scores["logical_form"] = self.logical_form.to_json()
             scores["slots"] = {name: accuracy.to_json() for name, accuracy in self.slots.items()}
         return scores
-
-
-@dataclass(frozen=True, slots=True)
-class OperationMix:
-    """Of some queries, the share of each aggregate (by its name) and of each number of conditions."""
-
-    queries: int
-    aggregates: dict[str, float]
-    conditions: dict[int, float]
 
 
 def logical_form_equal(predicted: Query, gold: Query) -> bool:
@@ -256,21 +246,6 @@ def by_set_size(
             raise BonafideError(f"The size of the solution set of example {outcome.example!r} is not given.")
         groups[names[bisect_right(starts, sizes[outcome.example]) - 1]].append(outcome)
     return {name: total(group) for name, group in groups.items() if group}
-
-
-def operation_mix(queries: Iterable[Query]) -> OperationMix:
-    """Which operations some queries are made of: how a person sees a collapse to one aggregate."""
-    aggregates: Counter[Aggregate] = Counter()
-    conditions: Counter[int] = Counter()
-    for query in queries:
-        aggregates[query.aggregate] += 1
-        conditions[len(query.conditions)] += 1
-    count = aggregates.total()
-    return OperationMix(
-        count,
-        {each.name.lower(): aggregates[each] / count if count else 0.0 for each in Aggregate},
-        {size: conditions[size] / count for size in sorted(conditions)},
-    )
 
 
 def _accuracy(right: Sequence[bool]) -> Accuracy:

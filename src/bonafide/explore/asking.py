@@ -19,6 +19,7 @@ from bonafide.explore.scoring import Scorer
 from bonafide.explore.workspace import Workspace
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.tables import Table
+from bonafide.web.answers import RefusedError
 
 if TYPE_CHECKING:  # these import torch, which takes seconds: they come with the model
     from bonafide.serve.ask import Form
@@ -57,6 +58,7 @@ class Asking:
 
         if place is None:
             return None
+        check_place(self._workspace, place)
         opened = self._workspace.open(place)
         context = opened.context
         if isinstance(context, Table):
@@ -65,6 +67,12 @@ class Asking:
 
     def _in_turn(self, work: Callable[[], Any]) -> Any:
         return self._scorer.turn(lambda _: work()).result()
+
+
+def check_place(workspace: Workspace, place: int) -> None:
+    """Refuse the number of an example that is not there."""
+    if not 0 <= place < workspace.index.count:
+        raise RefusedError(404, f"There is no example {place}: they are numbered 0 to {workspace.index.count - 1}.")
 
 
 class TablesOfRun(Mapping[str, Table]):

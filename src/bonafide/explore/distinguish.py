@@ -125,8 +125,9 @@ def _with(row: tuple[Cell, ...], change: Change) -> tuple[Cell, ...]:
 def _confirmed(left: Query, right: Query, table: Table, changes: tuple[Change, ...]) -> Distinction | None:
     """The distinction, as real SQLite sees it; None where SQLite sees none."""
     changed = _changed(table, changes)
-    with Engine(changed) as engine:
-        results = engine.run(*left.to_sql(changed)), engine.run(*right.to_sql(changed))
+    named = replace(changed, id="t")  # SQLite keeps some names to itself
+    with Engine(named) as engine:
+        results = engine.run(*left.to_sql(named)), engine.run(*right.to_sql(named))
     if _same(*results):
         return None
     gone = sorted(change.row for change in changes if change.kind == "removed")

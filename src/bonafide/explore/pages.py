@@ -14,7 +14,7 @@ from fastapi import FastAPI, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from bonafide.explore import listing
-from bonafide.explore.asking import Asking, add_ask
+from bonafide.explore.asking import Asking, add_ask, check_place
 from bonafide.explore.charts import bars, curves
 from bonafide.explore.judge import Sheet
 from bonafide.explore.judging import Bench, open_sheet
@@ -107,8 +107,7 @@ def explorer(
         find: Text = "",
         page: Number = 1,
     ) -> Response:
-        if not 0 <= place < workspace.index.count:
-            raise RefusedError(404, f"There is no example {place}: they are numbered 0 to {workspace.index.count - 1}.")
+        check_place(workspace, place)
         opened = workspace.open(place)
         scores = scorer.scores(place, _WAIT)
         sort = sort or ("reconstructor" if scorer.has_reconstructor else "solver" if scores is not None else "simple")
@@ -147,8 +146,7 @@ def explorer(
 
     @app.get("/example/{place}/state")
     def state(place: int) -> Response:
-        if not 0 <= place < workspace.index.count:
-            raise RefusedError(404, "There is no such example.")
+        check_place(workspace, place)
         scores = scorer.scores(place, 0)
         done, of = (scores.done, len(scores.solver)) if scores is not None else (0, 0)
         finished = scorer.state in ("none", "failed") or (scores is not None and scores.complete)

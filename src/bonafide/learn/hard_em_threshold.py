@@ -56,4 +56,4 @@ class HardEMThreshold:
         """Choose the most likely solution of each example that the epoch's filter let through."""
         scores = batch.solver_scores()
         best = torch.where(batch.allowed, best_solution(scores, batch.offsets), -1)
-        return Outcome(chosen_loss(batch, best), selected=best, solver_scores=scores, used=(best >= 0).sum())
+        return Outcome(chosen_loss(batch, best), selected=best, solver_scores=scores)

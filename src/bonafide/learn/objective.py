@@ -7,7 +7,7 @@ the batch: the trainer divides by the number of examples of the optimiser step, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -99,8 +99,6 @@ class Outcome:
     selected: Tensor | None = None  # (examples,): the solution that trains the solver, −1 for none
     solver_scores: Tensor | None = None  # (solutions,)
     reconstructor_scores: Tensor | None = None  # (solutions,)
-    used: Tensor | None = None  # (): examples that train the solver, where not all do
-    notes: dict[str, float] = field(default_factory=dict)
 
 
 class Objective(Protocol):

@@ -54,12 +54,10 @@ class Vae:
         loss = -self.weight * explained.mean(dim=0).sum()
         solver_loss = likelihood.solver_loss
         assert solver_loss is not None
-        notes = {}
         if moment.epoch >= self.first_stage + self.second_stage:
             training = batch.solver_training_scores()
             reward: Tensor = explained.detach() - scores[draws]
-            notes["reward"] = float(reward.mean())
             advantage = reward - reward.mean(dim=0, keepdim=True)
             solver_loss = solver_loss - self.weight * (advantage * training[draws]).mean(dim=0).sum()
         chosen = best_solution(scores, batch.offsets)
-        return Outcome(solver_loss, loss, chosen, scores, notes=notes)
+        return Outcome(solver_loss, loss, chosen, scores)

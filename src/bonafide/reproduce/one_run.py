@@ -1,8 +1,8 @@
 """One run of a table, in a process of its own: train, judge on dev, write the result.
 
 ``python -m bonafide.reproduce.one_run JOB.json``. Ended by SIGTERM, or when the process that started it is gone, it
-leaves its folder as it was at the last checkpoint, and the same command goes on from there. So it does where memory ran
-out.
+leaves its folder as it was at the last checkpoint, and the same command goes on from there, also where the folder was
+moved. So it does where memory ran out. A run of other data or settings is begun anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from bonafide.learn.steps import Progress
 from bonafide.learn.trainer import Trainer
 from bonafide.report.runs import load_for_evaluation
 from bonafide.reproduce.judged import Dev, judged
-from bonafide.reproduce.results import Result
+from bonafide.reproduce.results import Result, agree, without_places
+from bonafide.sealed import read_sealed, write_sealed
 
 STOPPED = 75
 """The exit status of a run that was stopped and can go on."""
@@ -39,6 +40,7 @@ _ALLOCATED = 0.95
 """Of a GPU's memory; the rest is for what CUDA itself keeps for each process."""
 _CURVE = "selection.json"
 _SECONDS = "seconds.json"
+_STORES = "stores.json"
 
 
 class Watch:
@@ -79,8 +81,10 @@ def run_job(job: dict[str, Any]) -> None:
     recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
     dev = Dev.open(recipe, Path(job["dev_solutions"]))
     watch = Watch(recipe, run, dev if job["curve"] else None, os.getppid())
+    stores = {"train": Path(recipe.data.solutions).name, "dev": Path(job["dev_solutions"]).name}
+    _take_up(recipe, run, stores)
     if not (run / _SECONDS).exists():  # else it was stopped while it was judged
-        _train(recipe, run, watch, began)
+        _train(recipe, run, watch, began, stores)
     seconds, judging = read_json(run / _SECONDS), time.perf_counter()
     memory = seconds.pop("memory")
     found = judged(load_for_evaluation(run), dev, run)
@@ -104,11 +108,30 @@ def _take_share(runs: int) -> None:
         torch.cuda.set_per_process_memory_fraction(_ALLOCATED / runs)
 
 
-def _train(recipe: Recipe, run: Path, watch: Watch, began: float) -> None:
+def _take_up(recipe: Recipe, run: Path, stores: dict[str, str]) -> None:
+    """Give a run that was begun elsewhere the places of here; delete what was begun with other settings or data.
+
+    The name of a store holds a hash of the language, the examples and the contexts, so it tells data apart.
+    """
+    if not (run / "recipe.json").exists():
+        return
+    saved, wanted = read_sealed(run / "recipe.json"), recipe.to_json()
+    begun = {section: saved.get(section, {}) for section in wanted}
+    of = {"train": Path(begun["data"]["solutions"]).name}
+    if (run / _STORES).exists():
+        of = read_json(run / _STORES)
+    if agree(of, stores) and agree(without_places(begun), without_places(wanted)):
+        write_sealed(run / "recipe.json", {**saved, **wanted})
+    else:
+        shutil.rmtree(run)
+
+
+def _train(recipe: Recipe, run: Path, watch: Watch, began: float, stores: dict[str, str]) -> None:
     resumed = (run / "recipe.json").exists()
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     with RunFolder.open(run, recipe, resume=True) as folder:
         watch.trainer = Trainer(recipe, load_training_data(recipe, run, kept=run / KEPT), folder, watch)
+        write_json(run / _STORES, stores)
         ready = time.perf_counter()
         watch.trainer.run()
     done, waited = time.perf_counter(), watch.trainer.seconds

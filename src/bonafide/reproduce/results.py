@@ -3,8 +3,8 @@
     rows/wikisql-hard-mimax-3fa9c1d2-0.json     the recipe, what tells its settings apart, the seed
 
 It holds the settings, the figures, where and how fast they were made, and, example by example, what was right: bits in
-base64, with a hash of the examples' ids. So methods can be compared in pairs later, without predictions. Where a
-machine keeps its files is no part of a result, and no part of the settings that tell results apart.
+base64, with hashes of the examples, their contexts and gold. So methods can be compared in pairs later, without
+predictions. Where a machine keeps its files is no part of a result, nor of the settings that tell results apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bonafide.errors import BonafideError
-from bonafide.files import read_json, write_json
 from bonafide.learn.recipe import Recipe, recipe_from
+from bonafide.sealed import read_sealed, write_sealed
 
 FORMAT = 1
 Values = npt.NDArray[np.float64]
@@ -34,17 +34,32 @@ EDGES = (0, 1, 2, 10, 100, 1000)
 BESIDE = {"headers": "official dev", "plain": "plain"}
 """Questions beside the dev split that a run is judged on too, where there are any."""
 _LOCAL = {"data": ("root", "solutions", "workers"), "train": ("seed", "checkpoint_every", "log_every")}
+_AGAIN = "delete it and run its row again"
+_SHAPE: dict[str, Any] = {
+    "settings": dict, "seed": int, "data": {"train": str, "dev": str}, "examples": int, "ids": str, "figures": dict,
+    "flags": {"answer": str}, "values": dict, "sizes": str, "curve": list, "trained_on": {"used": int},
+    "seconds": {"training": float | int, "resumed": bool, "side_by_side": int},
+    "environment": {"gpu": str | None, "cpus": int | None, "bonafide": str, "git": str | None, "torch": str},
+}  # fmt: skip
+_RIGHT_BESIDE = {"headers": "solution", "plain": "answer"}
+_POINT = {"epoch": float | int, "solver": {"share": float | int}, "confidence": float | int}
+_DESCRIBED = {"description": float | int, "execution": float | int}
 
 
 def comparable(recipe: Recipe, curve: bool) -> dict[str, Any]:
     """The settings that tell results apart: without seed and places, models by their last name."""
-    settings = json.loads(json.dumps(recipe.to_json()))
+    return {**without_places(recipe.to_json()), "curve": curve}
+
+
+def without_places(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a recipe as it is written."""
+    settings: dict[str, Any] = json.loads(json.dumps(recipe))
     for section, keys in _LOCAL.items():
         for key in keys:
-            del settings[section][key]
+            settings[section].pop(key, None)
     for section, key in (("reconstructor", "path"), ("solver", "encoder")):
         settings[section][key] = settings[section][key].rstrip("/").rpartition("/")[2]
-    return {**settings, "curve": curve}
+    return settings
 
 
 def result_name(recipe_name: str, settings: Mapping[str, Any], seed: int) -> str:
@@ -79,12 +94,20 @@ class Result:
 
     @property
     def data(self) -> dict[str, str]:
-        """Hashes of the train and dev examples."""
+        """Hashes of the train and dev examples; of their contexts and of dev gold, where newer results have any."""
         return dict(self.content["data"])
+
+    @property
+    def judged_on(self) -> dict[str, str]:
+        """What results of one table must have in common, where they say it; by what it is called."""
+        called = {key: key.replace("_", " ") for key in self.data} | {"train": "train examples", "dev": "dev examples"}
+        said = {called[key]: value for key, value in self.data.items()} | {"dev ids": self.content["ids"]}
+        known = self.content["flags"].get("known")
+        return said if known is None else {**said, "dev questions with gold": known}
 
     def made_with(self, settings: Mapping[str, Any]) -> bool:
         """Whether these are its settings; of those that are new since it was made nothing is known."""
-        return _agree(self.content["settings"], settings)
+        return agree(self.content["settings"], settings)
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.uint8]:
@@ -131,37 +154,71 @@ class Result:
         return None if found is None or not found[1].any() else float(found[0][found[1]].mean())
 
     def write(self) -> None:
-        """Write the file, whole or not at all."""
-        write_json(self.path, {"format": FORMAT, **self.content})
+        """Write the file with its checksum, whole or not at all."""
+        write_sealed(self.path, {"format": FORMAT, **self.content})
 
 
-def _agree(before: Any, now: Any) -> bool:
+def agree(before: Any, now: Any) -> bool:
+    """Whether settings are the same as far as they were known before."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
-        return all(key in now and _agree(value, now[key]) for key, value in before.items())
+        return all(key in now and agree(value, now[key]) for key, value in before.items())
     return bool(before == now)
 
 
 def read_result(path: Path) -> Result:
-    """The result of a file."""
-    content = read_json(path)
+    """The result of a file; of one that has no checksum, all that a table needs is looked at."""
+    content = read_sealed(path, _AGAIN)
     if content.get("format") != FORMAT:
         raise BonafideError(
             f"{path} is a result in format {content.get('format')!r}; this version reads {FORMAT}. Run its row again."
         )
-    wanted = {"settings", "seed", "data", "examples", "ids", "flags", "values", "sizes", "figures", "seconds"}
-    if missing := wanted - set(content):
+    if (misfit := next(_misfits(content), None)) is not None:
         raise BonafideError(
-            f"{path} is damaged: it lacks {', '.join(sorted(missing))}. Delete it and run its row again."
+            f"{path} is damaged: {misfit} is missing, or not what a result has there. {_AGAIN.capitalize()}."
         )
     result = Result(path, content)
     try:
-        whole = len(result.sizes) == content["examples"]
-        whole &= all(result.flags(name) is not None for name in content["flags"])
-    except (ValueError, TypeError) as error:  # also what base64 raises
-        raise BonafideError(f"{path} is damaged ({error}). Delete it and run its row again.") from error
+        whole = _is_whole(result)
+    except (ValueError, TypeError, zlib.error) as error:  # also what base64 raises
+        raise BonafideError(f"{path} is damaged ({error}). {_AGAIN.capitalize()}.") from error
     if not whole:
-        raise BonafideError(f"{path} is damaged: it is not of all examples. Delete it and run its row again.")
+        raise BonafideError(f"{path} is damaged: it is not of all examples. {_AGAIN.capitalize()}.")
     return result
+
+
+def _misfits(content: dict[str, Any]) -> Iterator[str]:
+    """Places of what is used and not there, or of another type."""
+    yield from _unlike(content, _SHAPE)
+    for key, right in _RIGHT_BESIDE.items():
+        if key in content:
+            yield from _unlike(content[key], {"examples": int, "ids": str, right: str}, key)
+    for place, point in enumerate(content["curve"]):
+        yield from _unlike(point, _POINT, f"curve.{place}")
+    if "description" in content["figures"]:
+        yield from _unlike(content["figures"], _DESCRIBED, "figures")
+
+
+def _unlike(value: Any, shape: Any, name: str = "") -> Iterator[str]:
+    if not isinstance(shape, dict):
+        if not isinstance(value, shape):
+            yield name
+    elif not isinstance(value, dict):
+        yield name
+    else:
+        for key, inner in shape.items():
+            yield from _unlike(value.get(key, ...), inner, f"{name}.{key}".lstrip("."))
+
+
+def _is_whole(result: Result) -> bool:
+    """Whether all that is packed can be unpacked, and is of all examples."""
+    content, count = result.content, result.content["examples"]
+    for flags in content["flags"].values():
+        unpacked(flags, count)
+    for key, right in _RIGHT_BESIDE.items():
+        if key in content:
+            unpacked(content[key][right], content[key]["examples"])
+    halves = [unpacked_bytes(each) for each in content["values"].values()]
+    return len(result.sizes) == count and all(len(each) == 2 * count for each in halves)
 
 
 def hash_of(ids: Iterable[str]) -> str:
@@ -189,7 +246,7 @@ def packed_bytes(values: npt.NDArray[Any]) -> str:
 
 def unpacked_bytes(text: str) -> npt.NDArray[np.uint8]:
     """Back again, as bytes."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+    return np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), dtype=np.uint8)
 
 
 def buckets(sizes: Iterable[float]) -> npt.NDArray[np.uint8]:

@@ -30,7 +30,7 @@ from bonafide.learn.recipe import Recipe
 from bonafide.pretrained import resolve_checkpoint
 from bonafide.report.subset import content_of, write_part, write_subset
 from bonafide.reproduce.one_run import SHORT, STOPPED
-from bonafide.reproduce.results import BESIDE, Result, comparable, read_result, result_name
+from bonafide.reproduce.results import BESIDE, Result, comparable, hash_of, read_result, result_name
 from bonafide.reproduce.tables import Row, Table
 from bonafide.stopping import ended_properly
 
@@ -117,6 +117,7 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
         stem = result_name(row.recipe, settings, 0).removesuffix("0.json")
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
+        _refuse_copies(found[row.name])
     everything = [each for listed in found.values() for each in listed]
     for key, called in BESIDE.items():
         if len({each.content[key]["ids"] for each in everything if key in each.content}) > 1:
@@ -124,13 +125,30 @@ def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
                 f"The results of {table.name} in {asked.folder} were judged on different {called} questions. Move "
                 "some of them away, or name another folder with --out."
             )
-    for each in everything:
-        if (each.data, each.content["ids"]) != (everything[0].data, everything[0].content["ids"]):
-            raise BonafideError(
-                f"{each.path} was made on other data than {everything[0].path}: one table is of one train and one dev "
-                "split. Move one of them away, or name another folder with --out."
-            )
+    _refuse_other_data(everything)
     return found
+
+
+def _refuse_copies(results: Sequence[Result]) -> None:
+    for one, other in itertools.pairwise(results):
+        if one.seed == other.seed:
+            raise BonafideError(
+                f"{one.path} and {other.path} are results of the same row, both of seed {one.seed}. Move one of them "
+                "away."
+            )
+
+
+def _refuse_other_data(results: Sequence[Result]) -> None:
+    """What two results both say of their data must be the same; older ones say less."""
+    said: dict[str, Result] = {}
+    for each in results:
+        for called, value in each.judged_on.items():
+            other = said.setdefault(called, each)
+            if other.judged_on[called] != value:
+                raise BonafideError(
+                    f"{each.path} was made on other data than {other.path} ({called}): one table is of one train and "
+                    "one dev split. Move one of them away, or name another folder with --out."
+                )
 
 
 def missing(table: Table, asked: Asked) -> list[tuple[Row, int]]:
@@ -211,7 +229,7 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     assert data is not None, "runs are planned where there is data"
     stores = _Stores(data, asked.work / "solutions", report)
     for each in itertools.chain.from_iterable(results_of(table, asked).values()):
-        if each.data != stores.hashes:
+        if any(stores.hashes.get(key, value) != value for key, value in each.data.items()):
             raise BonafideError(
                 f"{each.path} was made on other data than {data}: one table is of one train and one dev split. Name "
                 "that data with --data, or another folder with --out."
@@ -253,11 +271,14 @@ class _Stores:
                 raise BonafideError(
                     f"--data {data} must hold train/ and dev/ with examples.jsonl, as import writes them."
                 )
-        self.hashes = {split: content_hash(data / split / "examples.jsonl") for split in ("train", "dev")}
+        self._examples = {split: content_hash(data / split / "examples.jsonl") for split in ("train", "dev")}
         self._contexts = {
             split: [content_hash(path) for name in _CONTEXTS for path in sorted((data / split).glob(f"{name}*"))]
             for split in ("train", "dev")
         }
+        contexts = {f"{split}_contexts": hash_of(each) for split, each in self._contexts.items() if each}
+        gold = data / "dev" / "gold.jsonl"
+        self.hashes = self._examples | contexts | ({"dev_gold": content_hash(gold)} if gold.exists() else {})
 
     def of(self, recipe: Recipe) -> tuple[Path, Path]:
         """The stores that a recipe trains on and is judged with."""
@@ -285,7 +306,7 @@ class _Stores:
         return out
 
     def _searched(self, task: Learnable, recipe: Recipe, split: str) -> Path:
-        language = json.dumps([asdict(recipe.language), self.hashes[split], self._contexts[split]], sort_keys=True)
+        language = json.dumps([asdict(recipe.language), self._examples[split], self._contexts[split]], sort_keys=True)
         out = self._folder / f"{task.name}-{split}-{hashlib.sha256(language.encode()).hexdigest()[:8]}"
         if not (out / "manifest.json").exists():
             file = task.open_split(self.root / split).file

@@ -40,7 +40,6 @@ class ModelQueue:
         self._thread = ThreadPoolExecutor(1, "model")
         self._inside = 0
         self._stopping = False
-        self.batches: dict[int, int] = {}
 
     @property
     def inside(self) -> int:
@@ -112,7 +111,6 @@ class ModelQueue:
     async def _answer(self, batch: list[_Place]) -> None:
         questions = [each for each in batch if each.asked is not None]
         if questions:
-            self.batches[len(questions)] = self.batches.get(len(questions), 0) + 1
             await self._answer_together(questions)
         for each in batch:
             if each.work is not None:

@@ -19,13 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bonafide.errors import BonafideError
-from bonafide.examples import write_jsonl
 
 KINDS = ("constant", "operands", "extra", "copied")
 _HABIT = (0.5, 0.3, 0.2)
@@ -126,13 +124,6 @@ class Derivation:
             f"{_SAID[sign]} {number} is {after}" for (sign, number), after in zip(self.steps, values[1:], strict=True)
         ]
         return f"{self.start} {', '.join(parts)}. The answer is {values[-1]}"
-
-
-def write_candidates(
-    path: Path, count: int, seed: int = 0, spurious: float = 0.7, samples: int = 8, steps: int = 3
-) -> None:
-    """Write ``count`` problems as a file that ``bonafide select`` and ``bonafide import candidates`` read."""
-    write_jsonl(path, generate_candidates(count, seed, spurious, samples, steps))
 
 
 def generate_candidates(

@@ -26,7 +26,6 @@ from bonafide.tasks.discrete.execution import Value, number_text
 AnswerType = Literal["number", "span", "spans", "date"]
 ANSWER_TYPES: tuple[AnswerType, ...] = ("number", "span", "spans", "date")
 
-_PUNCTUATION = frozenset(string.punctuation)
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _OFFICIAL_SPLIT = re.compile(r"[ -]")

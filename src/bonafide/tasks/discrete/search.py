@@ -179,7 +179,10 @@ def _parts(answer: DateAnswer) -> tuple[int | None, int | None, int | None] | No
     digits = [part.strip() for part in (answer.day, answer.year)]
     if (month and month not in names) or not all(part.isascii() and (part.isdigit() or not part) for part in digits):
         return None
-    day, year = (int(part) if part else None for part in digits)
+    try:
+        day, year = (int(part) if part else None for part in digits)
+    except ValueError:  # Python's bound on the digits of an integer
+        return None
     return day, names.get(month), year
 
 

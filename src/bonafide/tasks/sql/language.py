@@ -31,7 +31,6 @@ _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|\w+|[^\w\s]")
 _WHOLE_NUMBER = re.compile(rf"[$€£¥]?\s?({NUMBER.pattern})\s?%?")
 _NUMBER_START = frozenset("0123456789+-−$€£¥.")
 _LONGEST_RUN = 100  # tokens: without a bound, the runs of a question of some thousand words take all memory
-_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)

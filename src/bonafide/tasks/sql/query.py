@@ -168,10 +168,10 @@ def bound_value(value: str | int | float, table: Table, column: int) -> str | fl
         return float(value) + 0.0
     text = value.lower().replace("\0", "")
     number = engine_value(text.replace(",", ""), "real")
-    if isinstance(number, str):
-        match = NUMBER.search(text)
-        return read_digits(match.group()) if match else text
-    return text if number is None else number
+    if isinstance(number, float):
+        return number
+    match = NUMBER.search(text)
+    return read_digits(match.group()) if match else text
 
 
 def read_digits(text: str) -> float:

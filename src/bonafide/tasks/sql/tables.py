@@ -153,16 +153,17 @@ class Column:
 
 
 def engine_value(cell: Cell, kind: ColumnType) -> Value:
-    """How SQLite's column affinity and WikiSQL's lower-casing see a cell."""
+    """How SQLite's column affinity and WikiSQL's lower-casing see a cell; NULL: a number beyond all floats."""
     if cell is None:
         return None
     if kind == "text":
         return (cell if isinstance(cell, str) else repr(cell)).lower().replace("\0", "")
     if isinstance(cell, str):
         text = cell.replace("\0", "")
-        if _LITERAL.match(text) and math.isfinite(number := float(text)):
-            return number + 0.0  # never −0.0
-        return text.lower()
+        if not _LITERAL.match(text):
+            return text.lower()
+        number = float(text)
+        return number + 0.0 if math.isfinite(number) else None  # never −0.0
     return float(cell) + 0.0
 
 
