@@ -31,6 +31,7 @@ from bonafide.report.judging import read_judgements, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
+from bonafide.report.subset import write_part, write_subset
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
@@ -434,3 +435,84 @@ def test_runs_of_one_method_are_set_apart_by_what_they_were_trained_on(data: Pat
     shutil.rmtree(tmp_path / "dev" / "solutions")  # then nothing is known of it
     with pytest.raises(BonafideError, match="found mimax alone"):
         compare_runs([tmp_path / "train", tmp_path / "dev"])
+
+
+def retold(run: Path, out: Path, **changed: dict[str, object]) -> Path:
+    """A copy of a run, without its predictions, whose recipe has other settings."""
+    shutil.copytree(run, out, ignore=shutil.ignore_patterns("predictions*"))
+    values = read_sealed(out / "recipe.json")
+    write_sealed(out / "recipe.json", values | {name: values[name] | part for name, part in changed.items()})
+    return out
+
+
+def test_where_a_store_lies_and_how_often_is_written_sets_no_seeds_apart(data: Path, tmp_path: Path) -> None:
+    """As ``bonafide train --starts`` writes them: the first seed searches, the others name its store."""
+    base = retold(data / "hard-em-5", tmp_path / "base")
+    first = retold(data / "mimax-5", tmp_path / "seed-5", data={"solutions": ""})
+    shutil.copytree(data / "solutions", first / "solutions")
+    kept = {"checkpoint_every": 7, "log_every": 9}
+    other = retold(data / "mimax-6", tmp_path / "seed-6", data={"solutions": str(first / "solutions")}, train=kept)
+    found = compare_runs([base, first, other], data / "dev" / "examples.jsonl")
+    assert {each.name: list(each.runs) for each in found.methods} == {"hard-em": [5], "mimax": [5, 6]}
+    assert "Not all were trained on the same" not in described(found)
+
+
+def test_the_hard_part_of_a_store_is_other_data_than_the_whole_however_it_was_taken(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "hard", 0.5)
+    write_subset(tmp_path / "hard", tmp_path / "harder", 0.5)
+    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
+    part = retold(data / "mimax-5", tmp_path / "part", data={"solutions": str(tmp_path / "hard")})
+    share = retold(data / "mimax-6", tmp_path / "share", data={"largest": 0.5})
+    harder = retold(data / "mimax-5", tmp_path / "least", data={"solutions": str(tmp_path / "harder")})
+    fewer = retold(data / "mimax-6", tmp_path / "fewer", data={"solutions": str(tmp_path / "hard"), "largest": 0.5})
+    searched = content_hash(data / "train" / "examples.jsonl")[:12]
+    found = compare_runs([whole, part, share, harder, fewer], data / "dev" / "examples.jsonl")
+    assert {each.name: list(each.runs.values()) for each in found.methods} == {
+        f"mimax (train examples='{searched}')": [whole],
+        f"mimax (train examples='24 largest of {searched}')": [part, share],
+        f"mimax (train examples='12 largest of {searched}')": [harder, fewer],
+    }
+    assert "Not all were trained on the same examples." in described(found)
+    assert "Not all" not in described(compare_runs([base, whole], data / "dev" / "examples.jsonl"))
+    other = compare_runs([base, part], data / "dev" / "examples.jsonl")
+    assert "Not all were trained on the same examples." in described(other)
+
+
+def test_sets_that_were_cut_are_other_data_than_the_whole_ones(data: Path, tmp_path: Path) -> None:
+    store = learnable("sql").open_store(data / "solutions")
+    write_part(store, tmp_path / "cut", {"likeliest": {"most": 3, "said": False}}, iter(store), len(store))
+    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
+    cut = retold(data / "mimax-6", tmp_path / "run", data={"solutions": str(tmp_path / "cut")})
+    found = compare_runs([whole, cut], data / "dev" / "examples.jsonl")
+    assert [each.name for each in found.methods] == [
+        "mimax",
+        "mimax (search.likeliest.most=3, search.likeliest.said=False)",
+    ]
+    assert "Not all were trained on the same solution sets." in described(found)
+    gold = {"method": "supervised", "options": {}}
+    solved = [retold(each, tmp_path / f"solved-{each.name}", objective=gold) for each in (whole, cut)]
+    found = compare_runs([base, *solved], data / "dev" / "examples.jsonl")  # they learn from no set
+    assert {each.name: len(each.runs) for each in found.methods} == {"hard-em": 1, "supervised": 2}
+    assert "Not all were trained on the same" not in described(found)
+
+
+def test_a_store_that_is_gone_is_told(data: Path, tmp_path: Path) -> None:
+    base = retold(data / "hard-em-5", tmp_path / "base")
+    lost = retold(data / "mimax-5", tmp_path / "lost", data={"solutions": str(tmp_path / "gone")})
+    found = compare_runs([base, lost], data / "dev" / "examples.jsonl")
+    assert "What 1 of the 2 runs were trained on is not known: their stores are gone." in described(found)
+
+
+def test_a_recipe_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
+    spoilt = {
+        "data": lambda recipe: recipe.pop("data"),
+        "objective.method": lambda recipe: recipe["objective"].pop("method"),
+        "train.seed": lambda recipe: recipe["train"].update(seed="x"),
+    }
+    for name, spoil in spoilt.items():
+        run = retold(data / "mimax-5", tmp_path / name)
+        values = read_sealed(run / "recipe.json")
+        spoil(values)
+        (run / "recipe.json").write_text(json.dumps(values))
+        with pytest.raises(BonafideError, match=rf"recipe\.json is not as bonafide train writes it: {name} is"):
+            compare_runs([data / "hard-em-5", run], data / "dev" / "examples.jsonl")

@@ -1,9 +1,9 @@
 """Compare methods on the same examples: is one better, by how much, and where.
 
-Runs are grouped by their recipe without its seed, and by the examples that they were trained on; a group goes by its
-method, and by what else sets it apart where two groups have the same. The first group on the command line is what the
-others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how often
-a right answer has a right solution.
+Runs are grouped by their recipe without its seed, and by what they were trained on (``trained.py``); a group goes by
+its method, and by what else sets it apart where two groups have the same. The first group on the command line is what
+the others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how
+often a right answer has a right solution.
 
 Over seeds: a t-test, paired as in the paper where both have the same seeds, else Welch's. Over examples: a permutation
 test and a bootstrap interval of each example's mean over all seeds of a method; seeds add no examples, so Wilson's
@@ -45,12 +45,13 @@ from bonafide.report.statistics import (
     permutation_p,
     wilson,
 )
+from bonafide.report.trained import flat, recipe_of, trained_on
 from bonafide.sealed import read_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql, tables_beside
 from bonafide.search.text import search_text
-from bonafide.solutions import examples_hash, read_manifest
+from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.task import language_of
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.sql.language import Language as SqlLanguage
@@ -61,9 +62,15 @@ Right = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 ANSWER, SOLUTION = "right answer", "right solution"
 _EDGES = (0, 1, 2, 10, 100, 1000)
-_LOCAL = ("data.root", "data.workers", "train.seed")
-"""Settings that set no method apart."""
-_TRAINED_ON = "train examples"
+_LOCAL = (
+    "data.root",
+    "data.solutions",
+    "data.workers",
+    "train.seed",
+    "train.checkpoint_every",
+    "train.log_every",
+)
+"""Settings that set no method apart; what is in a store does (``trained.py``)."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,7 @@ def compare_runs(
     SQLite files that the examples ask about, where there is no ``tables.jsonl`` beside them; ``types`` overrides those
     of their columns.
     """
-    recipes = {run: _recipe(run) for run in dict.fromkeys(runs)}
+    recipes = {run: recipe_of(run) for run in dict.fromkeys(runs)}
     tasks = {recipe["data"].get("task", "sql") for recipe in recipes.values()}
     if len(tasks) > 1:
         raise BonafideError(f"Runs of one task can be compared; found runs of {' and '.join(sorted(tasks))}.")
@@ -231,23 +238,16 @@ def _contrast(first: Method, second: Method, figure: str) -> Contrast:
     )
 
 
-def trained_on(run: Path) -> str | None:
-    """The hash of a run's train examples; None where its solution store is gone."""
-    return examples_hash(Path(_recipe(run)["data"].get("solutions") or run / "solutions"))
-
-
-def _recipe(run: Path) -> dict[str, Any]:
-    if not (run / "recipe.json").exists():
-        raise BonafideError(f"{run} holds no run: there is no recipe.json. Name folders that bonafide train wrote.")
-    return {key: value for key, value in read_sealed(run / "recipe.json").items() if key != "tool"}
-
-
 def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]]:
     """Runs by the name of their method and by seed, in the order in which they were named."""
-    settings = {run: _flat(recipe) for run, recipe in recipes.items()}
+    settings = {run: flat(recipe) for run, recipe in recipes.items()}
     trained = {run: found for run in recipes if (found := trained_on(run)) is not None}
     if len(trained) == len(recipes):  # else nothing is known of some
-        settings = {run: {**values, _TRAINED_ON: trained[run][:12]} for run, values in settings.items()}
+        listed = trained.values()
+        told = len({each.examples for each in listed}) < len({(each.examples, each.contexts) for each in listed})
+        for run, values in settings.items():
+            values.pop("data.largest", None)  # one of two ways to say how many examples are kept
+            values |= trained[run].settings() | ({"train contexts": trained[run].contexts} if told else {})
     kinds: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for run, values in settings.items():
         key = tuple(sorted((name, repr(value)) for name, value in values.items() if name not in _LOCAL))
@@ -271,13 +271,6 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
     if len(groups) < 2:
         raise BonafideError(f"A comparison needs runs of two methods; found {', '.join(groups)} alone.")
     return groups
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
-    return found
 
 
 def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:

@@ -13,13 +13,14 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast, trained_on
+from bonafide.report.compare import Comparison, Contrast
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
 from bonafide.report.statistics import Flips, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
+from bonafide.report.trained import trained_on
 
 FIGURE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
@@ -92,9 +93,18 @@ def described(comparison: Comparison) -> str:
 
 
 def _training(comparison: Comparison) -> str:
-    """Whether the runs learned from other examples, where that is known."""
-    known = {trained_on(run) for each in comparison.methods for run in each.runs.values()} - {None}
-    return "Not all were trained on the same examples. " if len(known) > 1 else ""
+    """Whether the runs learned from other examples or other solution sets, where that is known."""
+    found = [trained_on(run) for each in comparison.methods for run in each.runs.values()]
+    known = [each for each in found if each is not None]
+    searched = [each.search for each in known if each.search is not None]
+    said = ""
+    if len({(each.examples, each.contexts) for each in known}) > 1:
+        said = "Not all were trained on the same examples. "
+    elif any(each != searched[0] for each in searched):
+        said = "Not all were trained on the same solution sets. "
+    if unknown := len(found) - len(known):
+        said += f"What {unknown:,} of the {len(found):,} runs were trained on is not known: their stores are gone. "
+    return said
 
 
 def _decoding(comparison: Comparison) -> str:
