@@ -236,6 +236,14 @@ def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> N
     assert solution.difference == pytest.approx(20 / 48)
     assert {(each.gained, each.lost) for each in solution.flips.values()} == {(20, 0)}
     assert solution.interval.low > 0.2
+    assert (solution.seeds.difference, solution.seeds.p) == (pytest.approx(20 / 48), None)
+    assert (answer.seeds.p, answer.seeds.effect) == (1.0, 0.0)
+    made = next(each for each in tables(found) if each.title == "mimax against hard-em")
+    assert [row[3:] for row in made.rows] == [["+0.0 [+0.0, +0.0]", "1.000", "+0.00"], ["+41.7", "–", "–"]]
+    assert "there is no spread to test it by" in made.note
+    said = to_json(found)["contrasts"]["mimax"]
+    assert [said[1]["seeds"][name] for name in ("interval", "p", "effect")] == [None, None, None]
+    assert [each["flips"]["5"]["odds"] for each in said] == [1.0, "Infinity"]
     assert {seed: (each.gained, each.lost) for seed, each in found.reasons["mimax"].items()} == {5: (10, 0), 6: (10, 0)}
     first, second = found.methods
     assert first.genuine_when_right() == (0.0, wilson(0, 20))
@@ -380,7 +388,7 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert [(each["method"], each["right"], each["of"]) for each in figures["judged"]] == [
         ("hard-em", 1, 1), ("mimax", 1, 1),
     ]  # fmt: skip
-    assert (figures["reasons"]["mimax"]["5"]["gained"], figures["reasons"]["mimax"]["5"]["odds"]) == (10, None)
+    assert (figures["reasons"]["mimax"]["5"]["gained"], figures["reasons"]["mimax"]["5"]["odds"]) == (10, "Infinity")
     assert any(
         line.startswith("| right solution where both answers are right, seed 5 | 10 | 0 |")
         for line in (data / "c.md").read_text().splitlines()

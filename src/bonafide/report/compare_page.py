@@ -179,7 +179,7 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
                 p_value(each.p),
                 "–" if seeds is None else points(seeds.difference, seeds.interval),
                 p_value(None if seeds is None else seeds.p),
-                "–" if seeds is None else f"{seeds.effect:+.2f}",
+                "–" if seeds is None or seeds.effect is None else f"{seeds.effect:+.2f}",
             ]
         )
     pairs = contrasts[0].seeds
@@ -190,6 +190,8 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
         if pairs.pairs
         else "The t-test over seeds is Welch's, since the methods have not the same seeds."
     )
+    if any(each.seeds is not None and each.seeds.p is None for each in contrasts):
+        note += " Where the difference is the same for all seeds, there is no spread to test it by, and no t-test."
     return Tabled(
         f"{second} against {first}",
         f"Difference: over examples, with its bootstrap interval. {note}",
@@ -259,7 +261,7 @@ def _odds(value: float) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: null in its place."""
+    """JSON has no infinity: the word in its place, since null says that there is no figure."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return "Infinity" if isinstance(value, float) and math.isinf(value) else value
