@@ -190,6 +190,26 @@ def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: 
     assert how_decoded(first / "predictions.jsonl") is None
 
 
+def test_seeds_of_one_method_are_decoded_with_the_same_vote(data: Path, tmp_path: Path) -> None:
+    base, first, second = (
+        shutil.copytree(data / name, tmp_path / name, ignore=shutil.ignore_patterns("predictions*"))
+        for name in ("hard-em-5", "mimax-5", "mimax-6")
+    )
+    examples = data / "dev" / "examples.jsonl"
+    evaluate_run(first, examples, beam=3, reconstruction=0.3)
+    found = compare_runs([base, first, second], examples)  # the others of its method vote as it did
+    made = [how_decoded(run / "predictions.jsonl") for run in (base, first, second)]
+    assert [(each.beam, each.reconstruction) for each in made if each] == [(3, 0.0), (3, 0.3), (3, 0.3)]
+    assert "Decoded with --beam 3, mimax with --reconstruction 0.3. " in described(found)
+    evaluate_run(second, examples, beam=3)
+    with pytest.raises(
+        BonafideError,
+        match=r"mimax-5.* was made with --reconstruction 0\.3, .*mimax-6.* with --reconstruction 0: the seeds of one "
+        rf"method must be decoded alike\. Run bonafide evaluate .*mimax-6 --examples {examples} --beam 3 --reconstr",
+    ):
+        compare_runs([base, first, second], examples)
+
+
 def test_case_studies_are_right_answers_by_different_solutions_the_most_telling_first(
     known: tuple[Comparison, list[str]], data: Path
 ) -> None:

@@ -14,8 +14,8 @@ Flips are McNemar's, seed by seed, since the flips of one example under several 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,7 @@ from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
 from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
-from bonafide.report.runs import evaluate_run, load_for_evaluation
+from bonafide.report.runs import check_reconstruction, evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.report.runs_text import evaluate_text
@@ -199,7 +199,7 @@ def compare_runs(
     again = _command(path, table, types)
     beside = tables_beside(path) if task == "sql" and not table else None
     tables = hash_of_tables([beside] if beside else table, types or {}) if task == "sql" else ""
-    beam, guided = _decoding(recipes, Decoded(content_hash(path), tables=tables), again)
+    decoded = _decoding(groups, Decoded(content_hash(path), tables=tables), again)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
         missing = len(set(asked.examples) - set(known))
@@ -209,7 +209,7 @@ def compare_runs(
         predicted = {}
         for seed, run in by_seed.items():
             if not (run / "predictions.jsonl").exists():
-                _evaluate(run, path, table, types, progress, beam, guided)
+                _evaluate(run, path, table, types, progress, decoded[name])
             found = read_predicted(run / "predictions.jsonl", asked, known)
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
@@ -280,35 +280,58 @@ def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
     return path
 
 
-def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[[Path], str]:
-    """The command that makes the predictions of a run anew."""
-    words = f"--examples {shlex.quote(str(examples))} {as_options(table, types or {})}".rstrip()
-    return lambda run: f"bonafide evaluate {shlex.quote(str(run))} {words}"
+def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[..., str]:
+    """The command that makes the predictions of a run anew; further words are options of the decoding."""
+    given = f"--examples {shlex.quote(str(examples))} {as_options(table, types or {})}".rstrip()
+    return lambda run, *how: " ".join(["bonafide evaluate", shlex.quote(str(run)), given, *how])
 
 
-def _decoding(runs: Iterable[Path], wanted: Decoded, again: Callable[[Path], str]) -> tuple[int, bool]:
-    """The beam, and whether it is execution-guided, of all runs that have predictions; they must be alike."""
-    first = None
+def _decoding(
+    groups: Mapping[str, Mapping[int, Path]], wanted: Decoded, again: Callable[..., str]
+) -> dict[str, Decoded]:
+    """By method, how its runs that have no predictions are to be decoded: as those that have some.
+
+    All must have the same beam, execution-guided or not, and those of one method the same vote of its reconstructor.
+    """
+    first, found = None, {}
+    for name, by_seed in groups.items():
+        own = None
+        for path, made in _known(by_seed.values(), wanted, again):
+            first, own = first or (path, made), own or (path, made)
+            if made.options != first[1].options:
+                raise BonafideError(
+                    f"{first[0]} was made with {first[1].options}, {path} with {made.options}: what is compared must "
+                    "be decoded alike. Run bonafide evaluate on one of them again."
+                )
+            if made.reconstruction != own[1].reconstruction:
+                raise BonafideError(
+                    f"{own[0]} was made with {own[1].vote}, {path} with {made.vote}: the seeds of one method must be "
+                    f"decoded alike. Run {again(path.parent, own[1].options, own[1].vote)} first."
+                )
+        found[name] = replace(wanted, reconstruction=own[1].reconstruction if own else 0.0)
+    if first is None:
+        return found
+    return {
+        name: replace(each, beam=first[1].beam, execution_guided=first[1].execution_guided)
+        for name, each in found.items()
+    }
+
+
+def _known(runs: Iterable[Path], wanted: Decoded, again: Callable[..., str]) -> Iterator[tuple[Path, Decoded]]:
+    """The predictions of runs with how they were made, where that is known; of something else they are refused."""
     for run in runs:
         path = run / "predictions.jsonl"
         made = how_decoded(path) if path.exists() else None
         if made is None:
             continue
-        model = hash_of_model(run)
         others = {
             "on other examples": made.examples != wanted.examples,
             "on other tables, or with other types of their columns": made.tables and made.tables != wanted.tables,
-            "by an earlier model of this run": made.model and made.model != model,
+            "by an earlier model of this run": made.model and made.model != hash_of_model(run),
         }
         if how := next((each for each, found in others.items() if found), None):
             raise BonafideError(f"{path} was made {how}. Run {again(run)} first.")
-        first = first or (made, path)
-        if made.options != first[0].options:
-            raise BonafideError(
-                f"{first[1]} was made with {first[0].options}, {path} with {made.options}: what is compared must be "
-                "decoded alike. Run bonafide evaluate on one of them again."
-            )
-    return (1, False) if first is None else (first[0].beam, first[0].execution_guided)
+        yield path, made
 
 
 def _evaluate(
@@ -317,20 +340,20 @@ def _evaluate(
     table: Sequence[Path],
     types: Mapping[str, ColumnType] | None,
     progress: Progress | None,
-    beam: int,
-    guided: bool,
+    how: Decoded,
 ) -> None:
     model = load_for_evaluation(run)
+    options: dict[str, Any] = {"progress": progress, "beam": how.beam, "reconstruction": how.reconstruction}
+    check_reconstruction(model, run, how.reconstruction, how.beam)
     if model.task.name == "discrete":
-        evaluate_discrete(model, run, examples, progress=progress, beam=beam)
+        evaluate_discrete(model, run, examples, **options)
     elif model.task.name == "reading":
-        evaluate_reading(model, run, examples, progress=progress, beam=beam)
+        evaluate_reading(model, run, examples, **options)
     elif model.task.name == "text":
-        evaluate_text(model, run, examples, progress=progress, beam=beam)
+        evaluate_text(model, run, examples, **options)
     else:
-        evaluate_run(
-            run, examples, table=table, progress=progress, model=model, beam=beam, execution_guided=guided, types=types
-        )
+        guided = how.execution_guided
+        evaluate_run(run, examples, table=table, types=types, model=model, execution_guided=guided, **options)
 
 
 def _searched_sizes(

@@ -110,14 +110,14 @@ def _training(comparison: Comparison) -> str:
 def _decoding(comparison: Comparison) -> str:
     """How the predictions were made, where that is known; the vote of a reconstructor method by method."""
     made = {
-        (each.name, found.options, found.reconstruction)
+        (each.name, found.options, found.vote if found.reconstruction else "")
         for each in comparison.methods
         for run in each.runs.values()
         if (found := how_decoded(run / "predictions.jsonl")) is not None
     }
     if not made:
         return ""
-    votes = "".join(f", {name} with --reconstruction {weight:g}" for name, _, weight in sorted(made) if weight)
+    votes = "".join(f", {name} with {vote}" for name, _, vote in sorted(made) if vote)
     return f"Decoded with {' and '.join(sorted({options for _, options, _ in made}))}{votes}. "
 
 

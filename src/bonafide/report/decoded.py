@@ -31,6 +31,11 @@ class Decoded:
         """As they are given on the command line; without the vote, which only some models can cast."""
         return f"--beam {self.beam}" + (" --execution-guided" if self.execution_guided else "")
 
+    @property
+    def vote(self) -> str:
+        """The weight of the reconstructor's vote, as it is given on the command line."""
+        return f"--reconstruction {self.reconstruction:g}"
+
 
 def hash_of_tables(paths: Sequence[Path], types: Mapping[str, str]) -> str:
     """Tells tables apart, and how they are read."""
