@@ -293,9 +293,23 @@ def test_breakdowns_count_every_example_once(known: tuple[Comparison, list[str]]
     for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
         for method in ("hard-em", "mimax"):
             assert sum(each.of for each in groups[method].values()) == 48
-            assert sum(each.right for each in groups[method].values()) == 20
+            assert sum(each.right for each in groups[method].values()) == pytest.approx(20)
     sizes = found.by_set_size(ANSWER)["mimax"]
     assert list(sizes) == [name for name in ("1", "2–9", "10–99", "100–999", "1,000+") if name in sizes]
+
+
+def test_breakdowns_are_means_over_seeds_and_not_rounded(data: Path) -> None:
+    """One right answer under one of two seeds is half of one."""
+    name = ambiguous(data)[0]
+    for run, right in zip(runs(data), ({name}, set(), set(), set()), strict=True):
+        predict(data, run, right, set())
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
+    for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
+        (part,) = [each for each in groups["hard-em"].values() if each.right]
+        assert (part.right, part.share) == (0.5, 0.5 / part.of)
+        assert part.interval == wilson(0.5, part.of)
+    (said,) = [each for each in to_json(found)["by_set_size"][ANSWER]["hard-em"].values() if each["right"]]
+    assert said["share"] == 0.5 / said["of"]
 
 
 def test_sides_that_were_exchanged_are_another_pair(known: tuple[Comparison, list[str]]) -> None:
@@ -471,6 +485,19 @@ def retold(run: Path, out: Path, **changed: dict[str, object]) -> Path:
     values = read_sealed(out / "recipe.json")
     write_sealed(out / "recipe.json", values | {name: values[name] | part for name, part in changed.items()})
     return out
+
+
+def test_a_note_on_predictions_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
+    pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
+    examples = data / "dev" / "examples.jsonl"
+    compare_runs(pair, examples)
+    note = pair[1] / "predictions.made.json"
+    said = read_sealed(note)
+    for spoilt in ({"predictions": None}, {"examples": None}, {"beam": "wide"}, {"beams": 3}):
+        values = {name: value for name, value in {**said, **spoilt}.items() if value is not None}
+        note.write_text(json.dumps(values))
+        with pytest.raises(BonafideError, match=r"predictions\.made\.json is not as bonafide evaluate writes it"):
+            compare_runs(pair, examples)
 
 
 def test_where_a_store_lies_and_how_often_is_written_sets_no_seeds_apart(data: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,17 +14,21 @@ import torch
 import test_discrete_learning
 import test_reading_learning
 import test_text_learning
+from bonafide.errors import BonafideError
 from bonafide.examples import read_gold, write_jsonl
+from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
 from bonafide.learn.trainer import train
 from bonafide.report.audit import Audit, audit_predictions
 from bonafide.report.audit_page import write_audit_page
 from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
+from bonafide.report.decoded import how_decoded
 from bonafide.report.predicted import Asked, asked_of_store
 from bonafide.report.runs import load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.report.runs_text import evaluate_text
+from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.text import import_candidates, search_text
@@ -102,6 +108,31 @@ def test_figures_are_those_of_the_evaluation(data: tuple[str, Path]) -> None:
         solution = "mention" if task == "reading" else "logical_form"
         assert method.right(SOLUTION).sum() == figures[solution]["right"]
     assert sum(each.of for each in found.by_set_size(ANSWER)["mimax"].values()) == len(found.asked.examples)
+
+
+def test_predictions_on_texts_that_have_changed_are_refused(data: tuple[str, Path], tmp_path: Path) -> None:
+    task, folder = data
+    examples = shutil.copytree(folder / "train", tmp_path / "train") / "examples.jsonl"
+    pair = [
+        shutil.copytree(folder / name, tmp_path / name, ignore=shutil.ignore_patterns("predictions*"))
+        for name in ("hard-em", "mimax")
+    ]
+    compare_runs(pair, examples)
+    documents = examples.with_name("documents.jsonl")
+    if task == "text":
+        assert not documents.exists()  # a context stands in its example
+        return
+    made = pair[0] / "predictions.made.json"
+    said = read_sealed(made)
+    assert said["documents"] == content_hash(documents)
+    lines = [json.loads(each) for each in documents.read_text().splitlines()]
+    write_jsonl(documents, [{**each, "paragraphs": [f"Yes: {one}" for one in each["paragraphs"]]} for each in lines])
+    with pytest.raises(BonafideError, match=r"hard-em.*jsonl was made on other documents\. Run bonafide evaluate"):
+        compare_runs(pair, examples)
+    write_sealed(made, {name: value for name, value in said.items() if name != "documents"})  # by an earlier version
+    assert how_decoded(pair[0] / "predictions.jsonl") is not None
+    with pytest.raises(BonafideError, match=r"mimax.*jsonl was made on other documents"):
+        compare_runs(pair, examples)
 
 
 def test_an_audit_counts_exactly_and_names_kinds(data: tuple[str, Path], tmp_path: Path) -> None:

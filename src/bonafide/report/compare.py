@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bonafide.documents import documents_beside
 from bonafide.errors import BonafideError
-from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
-from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
+from bonafide.report.decoded import Decoded, hash_of_documents, hash_of_model, hash_of_tables, how_decoded
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
 from bonafide.report.runs import check_reconstruction, evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -109,6 +109,28 @@ class Contrast:
     flips: Mapping[int, Flips]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the examples: how many are right, as a mean over seeds, of how many."""
+
+    right: float
+    of: int
+
+    @property
+    def share(self) -> float:
+        """``right / of``."""
+        return self.right / self.of
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's, each example counted once."""
+        return wilson(self.right, self.of)
+
+    def to_json(self) -> dict[str, float]:
+        """The share with its counts."""
+        return {"share": self.share, "right": self.right, "of": self.of}
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Methods on the same examples; ``sizes`` are those of the solution sets."""
@@ -142,11 +164,11 @@ class Comparison:
             }
         return found
 
-    def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
-        """By method and type of answer: right, of how many examples; over seeds, the rounded mean."""
+    def by_answer_type(self, figure: str) -> dict[str, dict[str, Part]]:
+        """By method and type of answer."""
         return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)
 
-    def by_set_size(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+    def by_set_size(self, figure: str) -> dict[str, dict[str, Part]]:
         """By method and size of the solution set."""
         names = [_bucket(low, high) for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True)]
 
@@ -157,15 +179,14 @@ class Comparison:
 
     def _grouped(
         self, figure: str, group: Callable[[Predicted], str], order: Sequence[str] | None
-    ) -> dict[str, dict[str, Accuracy]]:
+    ) -> dict[str, dict[str, Part]]:
         labels = np.array([group(each) for each in next(iter(self.methods[0].predicted.values()))])
         listed = [name for name in order or sorted(set(labels.tolist())) if (labels == name).any()]
-        found: dict[str, dict[str, Accuracy]] = {}
+        found: dict[str, dict[str, Part]] = {}
         for method in self.methods:
             share = method.right(figure).mean(axis=0)
             found[method.name] = {
-                name: Accuracy(round(float(share[labels == name].sum())), int((labels == name).sum()))
-                for name in listed
+                name: Part(float(share[labels == name].sum()), int((labels == name).sum())) for name in listed
             }
         return found
 
@@ -197,9 +218,7 @@ def compare_runs(
         raise BonafideError(f"--table and --type are for runs on tables; these are of the task {task!r}.")
     asked = asked_beside(task, path, runs[0], table, types)
     again = _command(path, table, types)
-    beside = tables_beside(path) if task == "sql" and not table else None
-    tables = hash_of_tables([beside] if beside else table, types or {}) if task == "sql" else ""
-    decoded = _decoding(groups, Decoded(content_hash(path), tables=tables), again)
+    decoded = _decoding(groups, _wanted(task, path, table, types), again)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
         missing = len(set(asked.examples) - set(known))
@@ -286,6 +305,15 @@ def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnTy
     return lambda run, *how: " ".join(["bonafide evaluate", shlex.quote(str(run)), given, *how])
 
 
+def _wanted(task: str, examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Decoded:
+    """On what predictions must have been made to be judged now."""
+    made = Decoded(content_hash(examples))
+    if task == "sql":
+        beside = None if table else tables_beside(examples)
+        return replace(made, tables=hash_of_tables([beside] if beside else table, types or {}))
+    return replace(made, documents=hash_of_documents(None if task == "text" else documents_beside(examples)))
+
+
 def _decoding(
     groups: Mapping[str, Mapping[int, Path]], wanted: Decoded, again: Callable[..., str]
 ) -> dict[str, Decoded]:
@@ -327,6 +355,7 @@ def _known(runs: Iterable[Path], wanted: Decoded, again: Callable[..., str]) -> 
         others = {
             "on other examples": made.examples != wanted.examples,
             "on other tables, or with other types of their columns": made.tables and made.tables != wanted.tables,
+            "on other documents": made.documents and made.documents != wanted.documents,
             "by an earlier model of this run": made.model and made.model != hash_of_model(run),
         }
         if how := next((each for each, found in others.items() if found), None):

@@ -9,11 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast
+from bonafide.report.compare import Comparison, Contrast, Part
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements
 from bonafide.report.learning import CASE_STYLE
@@ -216,19 +215,18 @@ def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
     return Tabled(f"Examples that flip from {first} to {second}", "McNemar's exact test, seed by seed.", head, rows)
 
 
-def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Accuracy]]]]:
+def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Part]]]]:
     return [
         (f"{figure.capitalize()} by size of the solution set", comparison.by_set_size(figure)),
         (f"{figure.capitalize()} by type of answer", comparison.by_answer_type(figure)),
     ]
 
 
-def _breakdown(title: str, found: Mapping[str, Mapping[str, Accuracy]]) -> Tabled:
+def _breakdown(title: str, found: Mapping[str, Mapping[str, Part]]) -> Tabled:
     methods = list(found)
     rows = [
         [label, f"{found[methods[0]][label].of:,}", *(
-            percent(found[name][label].share, wilson(found[name][label].right, found[name][label].of))
-            for name in methods
+            percent(found[name][label].share, found[name][label].interval) for name in methods
         )]
         for label in found[methods[0]]
     ]  # fmt: skip
@@ -247,12 +245,11 @@ def _verdicts(judgements: Judgements) -> Tabled:
     return Tabled("Whose solution is right, as people judge it", note, ["method", "right", "share"], rows)
 
 
-def _bars(group: Mapping[str, Accuracy]) -> dict[str, tuple[float, float, float]]:
-    intervals = {label: wilson(each.right, each.of) for label, each in group.items()}
-    return {label: (each.share, intervals[label].low, intervals[label].high) for label, each in group.items()}
+def _bars(group: Mapping[str, Part]) -> dict[str, tuple[float, float, float]]:
+    return {label: (each.share, each.interval.low, each.interval.high) for label, each in group.items()}
 
 
-def _shares(found: Mapping[str, Mapping[str, Accuracy]]) -> dict[str, Any]:
+def _shares(found: Mapping[str, Mapping[str, Part]]) -> dict[str, Any]:
     return {name: {label: each.to_json() for label, each in group.items()} for name, group in found.items()}
 
 
