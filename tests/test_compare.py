@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import described, tables, to_json
 from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
-from bonafide.report.judging import read_judgements, sheet, write_sheet
+from bonafide.report.judging import judged_flips, read_judgements, right_answers, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
@@ -386,6 +387,115 @@ def test_what_the_judge_page_records_is_read_back(known: tuple[Comparison, list[
     ]
 
 
+def test_pairs_that_only_one_gets_right_are_tested(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
+    found, _ = known
+    pairs = sheet(found)
+    write_sheet(tmp_path / "judge.jsonl", pairs)
+    said = [*(["mimax"] * 6), "hard-em", "both", "neither", "unsure"]
+    sides = {"both": "both", "neither": "neither", "unsure": "unsure"}
+    choices = [
+        sides.get(each) or ("left" if pair.left_from == each else "right")
+        for pair, each in zip(pairs, said, strict=True)
+    ]
+    write_jsonl(
+        tmp_path / "judge.judged.jsonl",
+        ({"id": pair.id, "choice": choice} for pair, choice in zip(pairs, choices, strict=True)),
+    )
+    judgements = read_judgements(tmp_path / "judge.judged.jsonl")
+    tested = judged_flips(judgements, "hard-em", "mimax")
+    assert (tested.gained, tested.lost, tested.p) == (6, 1, pytest.approx(stats.binomtest(6, 7).pvalue))
+    verdicts, paired = tables(found, judgements)[-2:]
+    assert "does not say how often a method is right" in verdicts.note
+    assert "9 of 10 were judged with certainty" in verdicts.note
+    assert paired.rows[0][1:3] == ["6", "1"]
+    (listed,) = to_json(found, judgements)["judged_flips"]
+    assert (listed["first"], listed["second"], listed["gained"], listed["lost"]) == ("hard-em", "mimax", 6, 1)
+    write_sheet(tmp_path / "other.jsonl", [replace(pair, left_from="solver", right_from="mimax") for pair in pairs])
+    write_jsonl(tmp_path / "other.judged.jsonl", [{"id": pairs[0].id, "choice": "both"}])
+    with pytest.raises(BonafideError, match=r"sheet is of mimax and solver, and compared are hard-em, mimax"):
+        tables(found, read_judgements(tmp_path / "other.judged.jsonl"))
+
+
+def test_a_sample_of_right_answers_says_how_often_they_have_a_right_solution(
+    known: tuple[Comparison, list[str]], tmp_path: Path
+) -> None:
+    found, names = known
+    made = right_answers(found, most=15)
+    drawn = {
+        name: [pair.example for pair in made if name in (pair.left_from, pair.right_from)]
+        for name in ("hard-em", "mimax")
+    }
+    assert [len(set(each)) for each in drawn.values()] == [15, 15]
+    assert set(drawn["hard-em"]) <= set(names[:20])
+    assert set(drawn["mimax"]) <= set(names[10:])
+    assert all(pair.left == pair.right for pair in made)
+    assert right_answers(found, most=15) == made != right_answers(found, seed=1, most=15)
+    assert len(right_answers(found)) == 40  # all, of both
+    write_sheet(tmp_path / "right.jsonl", made)
+    page = Sheet(tmp_path / "right.jsonl", "a")
+    for place, pair in enumerate(made):
+        page.record(place, "both" if pair.left_from == "mimax" else "neither" if place % 2 else "left")
+    judgements = read_judgements(page.judged)
+    lefts = sum(pair.left_from == "hard-em" and not place % 2 for place, pair in enumerate(made))
+    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [
+        ("hard-em", lefts, 15), ("mimax", 15, 15),
+    ]  # fmt: skip
+    made_of = tables(found, judgements)[-1]
+    assert made_of.title == "Right solutions of right answers, as people judge them"
+    assert to_json(found, judgements)["judged_flips"] == []
+
+
+def test_a_solution_that_both_methods_have_is_judged_once_for_both(data: Path, tmp_path: Path) -> None:
+    names = set(ambiguous(data)[:8])
+    for run in runs(data):
+        predict(data, run, names, names)
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
+    assert sheet(found) == []
+    made = right_answers(found)
+    assert [(pair.left_from, pair.right_from) for pair in made] == [("hard-em", "mimax")] * 8
+    write_sheet(tmp_path / "right.jsonl", made)
+    write_jsonl(
+        tmp_path / "right.judged.jsonl",
+        ({"id": pair.id, "choice": choice} for pair, choice in zip(made, ("left", "neither"), strict=False)),
+    )
+    verdicts = read_judgements(tmp_path / "right.judged.jsonl").verdicts
+    assert [(each.method, each.right, each.of) for each in verdicts] == [("hard-em", 1, 2), ("mimax", 1, 2)]
+
+
+def test_a_sheet_is_not_written_over_the_one_that_was_judged(
+    known: tuple[Comparison, list[str]], tmp_path: Path
+) -> None:
+    pairs, path = sheet(known[0]), tmp_path / "judge.jsonl"
+    write_sheet(path, [])
+    assert not path.exists()
+    write_sheet(path, pairs)
+    Sheet(path, "a").record(3, "both")
+    before = path.read_bytes()
+    with pytest.raises(
+        BonafideError, match=r"judge\.judged\.jsonl holds judgements of 1 pairs that this sheet would not"
+    ):
+        write_sheet(path, pairs[:3])
+    assert path.read_bytes() == before
+    write_sheet(path, pairs[3:])
+    assert read_judgements(tmp_path / "judge.judged.jsonl").choices == {pairs[3].id: "both"}
+
+
+def test_answers_that_are_the_same_but_for_rounding_are_a_pair(data: Path, tmp_path: Path) -> None:
+    """The mean of three times 2.7 is 2.7000000000000006."""
+    table, examples = tmp_path / "sales.csv", tmp_path / "asked.jsonl"
+    table.write_text("City,Weight\nOslo,2.7\nOslo,2.7\nOslo,2.7\nBonn,8\n")
+    asked = [("q", "what is the largest weight in Oslo", 2.7), ("r", "the weight in Bonn", 8)]
+    write_jsonl(examples, [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
+    pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
+    for run, aggregate in zip(pair, (Aggregate.MEAN, Aggregate.MAX), strict=True):
+        predictions = [
+            SqlPrediction(name, Query(1, aggregate, frozenset({Condition(0, Operator.EQUAL, city)})), -1.0)
+            for name, city in (("q", "oslo"), ("r", "bonn"))
+        ]
+        write_predictions(run / "predictions.jsonl", predictions, lambda _: read_tables(table)["sales"])
+    assert {each.example for each in sheet(compare_runs(pair, examples, table=[table]))} == {"q", "r"}
+
+
 def test_judgements_of_another_sheet_are_refused(tmp_path: Path) -> None:
     fields = ("id", "example", "question", "left", "right", "left_from", "right_from")
     write_jsonl(tmp_path / "judge.jsonl", [dict.fromkeys(fields, "x")])
@@ -403,6 +513,10 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     done = CliRunner().invoke(app, ["compare", *map(str, [*runs(data), *options, *outputs])])
     assert done.exit_code == 0, done.output
     assert "10 pairs to judge" in done.stderr
+    asked = [*map(str, [*runs(data), *options]), "--right-answers"]
+    done = CliRunner().invoke(app, ["compare", *asked, "--sheet", str(data / "right.jsonl")])
+    assert "40 right answers to judge" in done.stderr
+    assert "add --sheet" in str(CliRunner().invoke(app, ["compare", *asked]).exception)
     first = json.loads((data / "judge.jsonl").read_text().splitlines()[0])
     assert set(first) == {
         "id", "example", "question", "context", "answer", "left", "right", "left_from", "right_from",

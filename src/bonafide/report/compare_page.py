@@ -6,15 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from bonafide.errors import BonafideError
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
 from bonafide.report.compare import Comparison, Contrast, Part
 from bonafide.report.decoded import how_decoded
-from bonafide.report.judging import Judgements
+from bonafide.report.judging import Judgements, judged_flips
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
 from bonafide.report.statistics import Flips, wilson
@@ -45,7 +47,7 @@ def tables(comparison: Comparison, judgements: Judgements | None = None) -> list
         for title, found in _breakdowns(comparison, figure):
             made.append(_breakdown(title, found))
     if judgements is not None:
-        made.append(_verdicts(judgements))
+        made += _verdicts(comparison, judgements)
     return made
 
 
@@ -143,6 +145,10 @@ def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dic
     }
     if judgements is not None:
         found["judged"] = [{**asdict(each), **asdict(each.interval)} for each in judgements.verdicts]
+        found["judged_flips"] = [
+            {"first": first, "second": second, **_finite(asdict(each))}
+            for first, second, each in _judged_flips(comparison, judgements)
+        ]
     return found
 
 
@@ -199,7 +205,9 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
     )
 
 
-def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
+def _flips(
+    first: str, second: str, listed: Mapping[str, Flips], note: str = "McNemar's exact test, seed by seed."
+) -> Tabled:
     rows = [
         [
             figure,
@@ -212,7 +220,7 @@ def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
         for figure, found in listed.items()
     ]  # fmt: skip
     head = ["figure", f"only {second}", f"only {first}", "odds", "p (McNemar)"]
-    return Tabled(f"Examples that flip from {first} to {second}", "McNemar's exact test, seed by seed.", head, rows)
+    return Tabled(f"Examples that flip from {first} to {second}", note, head, rows)
 
 
 def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Part]]]]:
@@ -233,16 +241,42 @@ def _breakdown(title: str, found: Mapping[str, Mapping[str, Part]]) -> Tabled:
     return Tabled(title, "", [title.rsplit(" by ", 1)[-1], "examples", *methods], rows)
 
 
-def _verdicts(judgements: Judgements) -> Tabled:
+def _verdicts(comparison: Comparison, judgements: Judgements) -> list[Tabled]:
+    names = [each.name for each in comparison.methods]
+    if judgements.methods - set(names):
+        raise BonafideError(
+            f"The judged sheet is of {' and '.join(sorted(judgements.methods))}, and compared are {', '.join(names)}: "
+            "expected a sheet of compared methods. Compare the runs that it was made of, or leave --judged out."
+        )
     rows = [
         [each.method, f"{each.right:,} of {each.of:,}", percent(each.right / each.of, each.interval)]
         for each in judgements.verdicts
     ]
     sure = sum(each != "unsure" for each in judgements.choices.values())
-    note = f"{sure:,} of {len(judgements.pairs):,} pairs were judged with certainty."
+    title, note = (
+        "Right solutions of right answers, as people judge them",
+        "Of a random sample of each method's answers.",
+    )
+    if not judgements.singly:
+        title = "Whose solution is right, as people judge it"
+        note = (
+            "Only of questions that both methods answer alike and rightly by different solutions: it tells the two "
+            "apart, and does not say how often a method is right."
+        )
+    note += f" {sure:,} of {len(judgements.pairs):,} were judged with certainty."
     if judgements.judged_by_several:
         note += f" Of {judgements.judged_by_several:,} that several judged, they agree on {judgements.agreement:,}."
-    return Tabled("Whose solution is right, as people judge it", note, ["method", "right", "share"], rows)
+    made = [Tabled(title, note, ["method", "right", "share"], rows)]
+    for first, second, found in _judged_flips(comparison, judgements):
+        paired = "McNemar's exact test over the judged pairs: whose solution alone is right."
+        made.append(_flips(first, second, {"right solution, as people judge it": found}, paired))
+    return made
+
+
+def _judged_flips(comparison: Comparison, judgements: Judgements) -> list[tuple[str, str, Flips]]:
+    names = [each.name for each in comparison.methods]
+    found = [(*pair, judged_flips(judgements, *pair)) for pair in combinations(names, 2)]
+    return [(first, second, each) for first, second, each in found if each is not None]
 
 
 def _bars(group: Mapping[str, Part]) -> dict[str, tuple[float, float, float]]:
