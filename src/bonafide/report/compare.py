@@ -30,6 +30,7 @@ from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
 from bonafide.report.decoded import Decoded, hash_of_documents, hash_of_model, hash_of_tables, how_decoded
+from bonafide.report.languages import asked_by_all, asked_by_run, brought
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
 from bonafide.report.runs import check_reconstruction, evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -216,7 +217,8 @@ def compare_runs(
     task = tasks.pop()
     if task != "sql" and (table or types):
         raise BonafideError(f"--table and --type are for runs on tables; these are of the task {task!r}.")
-    asked = asked_beside(task, path, runs[0], table, types)
+    read_by = asked_by_run(asked_beside(task, path, runs[0], table, types), recipes)
+    asked = asked_by_all(list(read_by.values()))
     again = _command(path, table, types)
     decoded = _decoding(groups, _wanted(task, path, table, types), again)
     known = None if gold is None else read_gold(gold)
@@ -229,13 +231,13 @@ def compare_runs(
         for seed, run in by_seed.items():
             if not (run / "predictions.jsonl").exists():
                 _evaluate(run, path, table, types, progress, decoded[name])
-            found = read_predicted(run / "predictions.jsonl", asked, known)
+            found = read_predicted(run / "predictions.jsonl", read_by[run], known)
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
                     f"{run / 'predictions.jsonl'} lacks {len(missed):,} of the {len(asked.examples):,} examples in "
                     f"{path}, such as {min(missed)!r}. Run {again(run)} first."
                 )
-            predicted[seed] = [found[each] for each in asked.examples]
+            predicted[seed] = [brought(found[each], read_by[run], asked) for each in asked.examples]
         methods.append(Method(name, by_seed, predicted))
     sizes = _searched_sizes(asked, path, runs[0], table, types) if solutions is None else _sizes(solutions, asked)
     return Comparison(methods, asked, sizes, known is not None)
@@ -396,7 +398,7 @@ def _searched_sizes(
             language = SqlLanguage(**model["solver"]["spec"]["language"])
             search_sql(examples, store, table=table, types=types, language=language, cap=1)
         elif asked.task == "discrete":
-            search_discrete(examples, store, language=language_of(asked.options), cap=1)
+            search_discrete(examples, store, language=language_of(model["solver"]["spec"]), cap=1)
         elif asked.task == "text":
             search_text(examples, store)
         else:
