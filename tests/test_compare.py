@@ -685,3 +685,9 @@ def test_a_recipe_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, t
         (run / "recipe.json").write_text(json.dumps(values))
         with pytest.raises(BonafideError, match=rf"recipe\.json is not as bonafide train writes it: {name} is"):
             compare_runs([data / "hard-em-5", run], data / "dev" / "examples.jsonl")
+    run = retold(data / "mimax-5", tmp_path / "no-root")
+    values = read_sealed(run / "recipe.json")
+    del values["data"]["root"]
+    (run / "recipe.json").write_text(json.dumps(values))
+    with pytest.raises(BonafideError, match="Give examples with --examples"):
+        compare_runs([run, data / "hard-em-5"])

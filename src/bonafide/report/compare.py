@@ -295,7 +295,7 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
 
 
 def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
-    path = Path(recipe["data"]["root"], recipe["data"]["dev"], "examples.jsonl")
+    path = Path(*(str(recipe["data"].get(name, "")) for name in ("root", "dev")), "examples.jsonl")
     if not path.exists():
         raise BonafideError(f"The dev examples of {run} are no longer at {path}. Give examples with --examples.")
     return path
