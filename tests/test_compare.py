@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,11 @@ from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import described, tables, to_json
 from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
-from bonafide.report.judging import read_judgements, sheet, write_sheet
+from bonafide.report.judging import judged_flips, read_judgements, right_answers, sheet, write_sheet
 from bonafide.report.predicted import answer_type, asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
+from bonafide.report.subset import write_part, write_subset
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
@@ -189,6 +191,26 @@ def test_predictions_that_were_made_otherwise_are_refused(data: Path, tmp_path: 
     assert how_decoded(first / "predictions.jsonl") is None
 
 
+def test_seeds_of_one_method_are_decoded_with_the_same_vote(data: Path, tmp_path: Path) -> None:
+    base, first, second = (
+        shutil.copytree(data / name, tmp_path / name, ignore=shutil.ignore_patterns("predictions*"))
+        for name in ("hard-em-5", "mimax-5", "mimax-6")
+    )
+    examples = data / "dev" / "examples.jsonl"
+    evaluate_run(first, examples, beam=3, reconstruction=0.3)
+    found = compare_runs([base, first, second], examples)  # the others of its method vote as it did
+    made = [how_decoded(run / "predictions.jsonl") for run in (base, first, second)]
+    assert [(each.beam, each.reconstruction) for each in made if each] == [(3, 0.0), (3, 0.3), (3, 0.3)]
+    assert "Decoded with --beam 3, mimax with --reconstruction 0.3. " in described(found)
+    evaluate_run(second, examples, beam=3)
+    with pytest.raises(
+        BonafideError,
+        match=r"mimax-5.* was made with --reconstruction 0\.3, .*mimax-6.* with --reconstruction 0: the seeds of one "
+        rf"method must be decoded alike\. Run bonafide evaluate .*mimax-6 --examples {examples} --beam 3 --reconstr",
+    ):
+        compare_runs([base, first, second], examples)
+
+
 def test_case_studies_are_right_answers_by_different_solutions_the_most_telling_first(
     known: tuple[Comparison, list[str]], data: Path
 ) -> None:
@@ -235,6 +257,14 @@ def test_counts_that_were_made_by_hand(known: tuple[Comparison, list[str]]) -> N
     assert solution.difference == pytest.approx(20 / 48)
     assert {(each.gained, each.lost) for each in solution.flips.values()} == {(20, 0)}
     assert solution.interval.low > 0.2
+    assert (solution.seeds.difference, solution.seeds.p) == (pytest.approx(20 / 48), None)
+    assert (answer.seeds.p, answer.seeds.effect) == (1.0, 0.0)
+    made = next(each for each in tables(found) if each.title == "mimax against hard-em")
+    assert [row[3:] for row in made.rows] == [["+0.0 [+0.0, +0.0]", "1.000", "+0.00"], ["+41.7", "–", "–"]]
+    assert "there is no spread to test it by" in made.note
+    said = to_json(found)["contrasts"]["mimax"]
+    assert [said[1]["seeds"][name] for name in ("interval", "p", "effect")] == [None, None, None]
+    assert [each["flips"]["5"]["odds"] for each in said] == [1.0, "Infinity"]
     assert {seed: (each.gained, each.lost) for seed, each in found.reasons["mimax"].items()} == {5: (10, 0), 6: (10, 0)}
     first, second = found.methods
     assert first.genuine_when_right() == (0.0, wilson(0, 20))
@@ -264,9 +294,23 @@ def test_breakdowns_count_every_example_once(known: tuple[Comparison, list[str]]
     for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
         for method in ("hard-em", "mimax"):
             assert sum(each.of for each in groups[method].values()) == 48
-            assert sum(each.right for each in groups[method].values()) == 20
+            assert sum(each.right for each in groups[method].values()) == pytest.approx(20)
     sizes = found.by_set_size(ANSWER)["mimax"]
     assert list(sizes) == [name for name in ("1", "2–9", "10–99", "100–999", "1,000+") if name in sizes]
+
+
+def test_breakdowns_are_means_over_seeds_and_not_rounded(data: Path) -> None:
+    """One right answer under one of two seeds is half of one."""
+    name = ambiguous(data)[0]
+    for run, right in zip(runs(data), ({name}, set(), set(), set()), strict=True):
+        predict(data, run, right, set())
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
+    for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
+        (part,) = [each for each in groups["hard-em"].values() if each.right]
+        assert (part.right, part.share) == (0.5, 0.5 / part.of)
+        assert part.interval == wilson(0.5, part.of)
+    (said,) = [each for each in to_json(found)["by_set_size"][ANSWER]["hard-em"].values() if each["right"]]
+    assert said["share"] == 0.5 / said["of"]
 
 
 def test_sides_that_were_exchanged_are_another_pair(known: tuple[Comparison, list[str]]) -> None:
@@ -343,6 +387,115 @@ def test_what_the_judge_page_records_is_read_back(known: tuple[Comparison, list[
     ]
 
 
+def test_pairs_that_only_one_gets_right_are_tested(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
+    found, _ = known
+    pairs = sheet(found)
+    write_sheet(tmp_path / "judge.jsonl", pairs)
+    said = [*(["mimax"] * 6), "hard-em", "both", "neither", "unsure"]
+    sides = {"both": "both", "neither": "neither", "unsure": "unsure"}
+    choices = [
+        sides.get(each) or ("left" if pair.left_from == each else "right")
+        for pair, each in zip(pairs, said, strict=True)
+    ]
+    write_jsonl(
+        tmp_path / "judge.judged.jsonl",
+        ({"id": pair.id, "choice": choice} for pair, choice in zip(pairs, choices, strict=True)),
+    )
+    judgements = read_judgements(tmp_path / "judge.judged.jsonl")
+    tested = judged_flips(judgements, "hard-em", "mimax")
+    assert (tested.gained, tested.lost, tested.p) == (6, 1, pytest.approx(stats.binomtest(6, 7).pvalue))
+    verdicts, paired = tables(found, judgements)[-2:]
+    assert "does not say how often a method is right" in verdicts.note
+    assert "9 of 10 were judged with certainty" in verdicts.note
+    assert paired.rows[0][1:3] == ["6", "1"]
+    (listed,) = to_json(found, judgements)["judged_flips"]
+    assert (listed["first"], listed["second"], listed["gained"], listed["lost"]) == ("hard-em", "mimax", 6, 1)
+    write_sheet(tmp_path / "other.jsonl", [replace(pair, left_from="solver", right_from="mimax") for pair in pairs])
+    write_jsonl(tmp_path / "other.judged.jsonl", [{"id": pairs[0].id, "choice": "both"}])
+    with pytest.raises(BonafideError, match=r"sheet is of mimax and solver, and compared are hard-em, mimax"):
+        tables(found, read_judgements(tmp_path / "other.judged.jsonl"))
+
+
+def test_a_sample_of_right_answers_says_how_often_they_have_a_right_solution(
+    known: tuple[Comparison, list[str]], tmp_path: Path
+) -> None:
+    found, names = known
+    made = right_answers(found, most=15)
+    drawn = {
+        name: [pair.example for pair in made if name in (pair.left_from, pair.right_from)]
+        for name in ("hard-em", "mimax")
+    }
+    assert [len(set(each)) for each in drawn.values()] == [15, 15]
+    assert set(drawn["hard-em"]) <= set(names[:20])
+    assert set(drawn["mimax"]) <= set(names[10:])
+    assert all(pair.left == pair.right for pair in made)
+    assert right_answers(found, most=15) == made != right_answers(found, seed=1, most=15)
+    assert len(right_answers(found)) == 40  # all, of both
+    write_sheet(tmp_path / "right.jsonl", made)
+    page = Sheet(tmp_path / "right.jsonl", "a")
+    for place, pair in enumerate(made):
+        page.record(place, "both" if pair.left_from == "mimax" else "neither" if place % 2 else "left")
+    judgements = read_judgements(page.judged)
+    lefts = sum(pair.left_from == "hard-em" and not place % 2 for place, pair in enumerate(made))
+    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [
+        ("hard-em", lefts, 15), ("mimax", 15, 15),
+    ]  # fmt: skip
+    made_of = tables(found, judgements)[-1]
+    assert made_of.title == "Right solutions of right answers, as people judge them"
+    assert to_json(found, judgements)["judged_flips"] == []
+
+
+def test_a_solution_that_both_methods_have_is_judged_once_for_both(data: Path, tmp_path: Path) -> None:
+    names = set(ambiguous(data)[:8])
+    for run in runs(data):
+        predict(data, run, names, names)
+    found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
+    assert sheet(found) == []
+    made = right_answers(found)
+    assert [(pair.left_from, pair.right_from) for pair in made] == [("hard-em", "mimax")] * 8
+    write_sheet(tmp_path / "right.jsonl", made)
+    write_jsonl(
+        tmp_path / "right.judged.jsonl",
+        ({"id": pair.id, "choice": choice} for pair, choice in zip(made, ("left", "neither"), strict=False)),
+    )
+    verdicts = read_judgements(tmp_path / "right.judged.jsonl").verdicts
+    assert [(each.method, each.right, each.of) for each in verdicts] == [("hard-em", 1, 2), ("mimax", 1, 2)]
+
+
+def test_a_sheet_is_not_written_over_the_one_that_was_judged(
+    known: tuple[Comparison, list[str]], tmp_path: Path
+) -> None:
+    pairs, path = sheet(known[0]), tmp_path / "judge.jsonl"
+    write_sheet(path, [])
+    assert not path.exists()
+    write_sheet(path, pairs)
+    Sheet(path, "a").record(3, "both")
+    before = path.read_bytes()
+    with pytest.raises(
+        BonafideError, match=r"judge\.judged\.jsonl holds judgements of 1 pairs that this sheet would not"
+    ):
+        write_sheet(path, pairs[:3])
+    assert path.read_bytes() == before
+    write_sheet(path, pairs[3:])
+    assert read_judgements(tmp_path / "judge.judged.jsonl").choices == {pairs[3].id: "both"}
+
+
+def test_answers_that_are_the_same_but_for_rounding_are_a_pair(data: Path, tmp_path: Path) -> None:
+    """The mean of three times 2.7 is 2.7000000000000006."""
+    table, examples = tmp_path / "sales.csv", tmp_path / "asked.jsonl"
+    table.write_text("City,Weight\nOslo,2.7\nOslo,2.7\nOslo,2.7\nBonn,8\n")
+    asked = [("q", "what is the largest weight in Oslo", 2.7), ("r", "the weight in Bonn", 8)]
+    write_jsonl(examples, [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
+    pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
+    for run, aggregate in zip(pair, (Aggregate.MEAN, Aggregate.MAX), strict=True):
+        predictions = [
+            SqlPrediction(name, Query(1, aggregate, frozenset({Condition(0, Operator.EQUAL, city)})), -1.0)
+            for name, city in (("q", "oslo"), ("r", "bonn"))
+        ]
+        write_predictions(run / "predictions.jsonl", predictions, lambda _: read_tables(table)["sales"])
+    assert {each.example for each in sheet(compare_runs(pair, examples, table=[table]))} == {"q", "r"}
+
+
 def test_judgements_of_another_sheet_are_refused(tmp_path: Path) -> None:
     fields = ("id", "example", "question", "left", "right", "left_from", "right_from")
     write_jsonl(tmp_path / "judge.jsonl", [dict.fromkeys(fields, "x")])
@@ -360,6 +513,10 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     done = CliRunner().invoke(app, ["compare", *map(str, [*runs(data), *options, *outputs])])
     assert done.exit_code == 0, done.output
     assert "10 pairs to judge" in done.stderr
+    asked = [*map(str, [*runs(data), *options]), "--right-answers"]
+    done = CliRunner().invoke(app, ["compare", *asked, "--sheet", str(data / "right.jsonl")])
+    assert "40 right answers to judge" in done.stderr
+    assert "add --sheet" in str(CliRunner().invoke(app, ["compare", *asked]).exception)
     first = json.loads((data / "judge.jsonl").read_text().splitlines()[0])
     assert set(first) == {
         "id", "example", "question", "context", "answer", "left", "right", "left_from", "right_from",
@@ -379,7 +536,7 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert [(each["method"], each["right"], each["of"]) for each in figures["judged"]] == [
         ("hard-em", 1, 1), ("mimax", 1, 1),
     ]  # fmt: skip
-    assert (figures["reasons"]["mimax"]["5"]["gained"], figures["reasons"]["mimax"]["5"]["odds"]) == (10, None)
+    assert (figures["reasons"]["mimax"]["5"]["gained"], figures["reasons"]["mimax"]["5"]["odds"]) == (10, "Infinity")
     assert any(
         line.startswith("| right solution where both answers are right, seed 5 | 10 | 0 |")
         for line in (data / "c.md").read_text().splitlines()
@@ -434,3 +591,103 @@ def test_runs_of_one_method_are_set_apart_by_what_they_were_trained_on(data: Pat
     shutil.rmtree(tmp_path / "dev" / "solutions")  # then nothing is known of it
     with pytest.raises(BonafideError, match="found mimax alone"):
         compare_runs([tmp_path / "train", tmp_path / "dev"])
+
+
+def retold(run: Path, out: Path, **changed: dict[str, object]) -> Path:
+    """A copy of a run, without its predictions, whose recipe has other settings."""
+    shutil.copytree(run, out, ignore=shutil.ignore_patterns("predictions*"))
+    values = read_sealed(out / "recipe.json")
+    write_sealed(out / "recipe.json", values | {name: values[name] | part for name, part in changed.items()})
+    return out
+
+
+def test_a_note_on_predictions_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
+    pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
+    examples = data / "dev" / "examples.jsonl"
+    compare_runs(pair, examples)
+    note = pair[1] / "predictions.made.json"
+    said = read_sealed(note)
+    for spoilt in ({"predictions": None}, {"examples": None}, {"beam": "wide"}, {"beams": 3}):
+        values = {name: value for name, value in {**said, **spoilt}.items() if value is not None}
+        note.write_text(json.dumps(values))
+        with pytest.raises(BonafideError, match=r"predictions\.made\.json is not as bonafide evaluate writes it"):
+            compare_runs(pair, examples)
+
+
+def test_where_a_store_lies_and_how_often_is_written_sets_no_seeds_apart(data: Path, tmp_path: Path) -> None:
+    """As ``bonafide train --starts`` writes them: the first seed searches, the others name its store."""
+    base = retold(data / "hard-em-5", tmp_path / "base")
+    first = retold(data / "mimax-5", tmp_path / "seed-5", data={"solutions": ""})
+    shutil.copytree(data / "solutions", first / "solutions")
+    kept = {"checkpoint_every": 7, "log_every": 9}
+    other = retold(data / "mimax-6", tmp_path / "seed-6", data={"solutions": str(first / "solutions")}, train=kept)
+    found = compare_runs([base, first, other], data / "dev" / "examples.jsonl")
+    assert {each.name: list(each.runs) for each in found.methods} == {"hard-em": [5], "mimax": [5, 6]}
+    assert "Not all were trained on the same" not in described(found)
+
+
+def test_the_hard_part_of_a_store_is_other_data_than_the_whole_however_it_was_taken(data: Path, tmp_path: Path) -> None:
+    write_subset(data / "solutions", tmp_path / "hard", 0.5)
+    write_subset(tmp_path / "hard", tmp_path / "harder", 0.5)
+    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
+    part = retold(data / "mimax-5", tmp_path / "part", data={"solutions": str(tmp_path / "hard")})
+    share = retold(data / "mimax-6", tmp_path / "share", data={"largest": 0.5})
+    harder = retold(data / "mimax-5", tmp_path / "least", data={"solutions": str(tmp_path / "harder")})
+    fewer = retold(data / "mimax-6", tmp_path / "fewer", data={"solutions": str(tmp_path / "hard"), "largest": 0.5})
+    searched = content_hash(data / "train" / "examples.jsonl")[:12]
+    found = compare_runs([whole, part, share, harder, fewer], data / "dev" / "examples.jsonl")
+    assert {each.name: list(each.runs.values()) for each in found.methods} == {
+        f"mimax (train examples='{searched}')": [whole],
+        f"mimax (train examples='24 largest of {searched}')": [part, share],
+        f"mimax (train examples='12 largest of {searched}')": [harder, fewer],
+    }
+    assert "Not all were trained on the same examples." in described(found)
+    assert "Not all" not in described(compare_runs([base, whole], data / "dev" / "examples.jsonl"))
+    other = compare_runs([base, part], data / "dev" / "examples.jsonl")
+    assert "Not all were trained on the same examples." in described(other)
+
+
+def test_sets_that_were_cut_are_other_data_than_the_whole_ones(data: Path, tmp_path: Path) -> None:
+    store = learnable("sql").open_store(data / "solutions")
+    write_part(store, tmp_path / "cut", {"likeliest": {"most": 3, "said": False}}, iter(store), len(store))
+    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
+    cut = retold(data / "mimax-6", tmp_path / "run", data={"solutions": str(tmp_path / "cut")})
+    found = compare_runs([whole, cut], data / "dev" / "examples.jsonl")
+    assert [each.name for each in found.methods] == [
+        "mimax",
+        "mimax (search.likeliest.most=3, search.likeliest.said=False)",
+    ]
+    assert "Not all were trained on the same solution sets." in described(found)
+    gold = {"method": "supervised", "options": {}}
+    solved = [retold(each, tmp_path / f"solved-{each.name}", objective=gold) for each in (whole, cut)]
+    found = compare_runs([base, *solved], data / "dev" / "examples.jsonl")  # they learn from no set
+    assert {each.name: len(each.runs) for each in found.methods} == {"hard-em": 1, "supervised": 2}
+    assert "Not all were trained on the same" not in described(found)
+
+
+def test_a_store_that_is_gone_is_told(data: Path, tmp_path: Path) -> None:
+    base = retold(data / "hard-em-5", tmp_path / "base")
+    lost = retold(data / "mimax-5", tmp_path / "lost", data={"solutions": str(tmp_path / "gone")})
+    found = compare_runs([base, lost], data / "dev" / "examples.jsonl")
+    assert "What 1 of the 2 runs were trained on is not known: their stores are gone." in described(found)
+
+
+def test_a_recipe_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
+    spoilt = {
+        "data": lambda recipe: recipe.pop("data"),
+        "objective.method": lambda recipe: recipe["objective"].pop("method"),
+        "train.seed": lambda recipe: recipe["train"].update(seed="x"),
+    }
+    for name, spoil in spoilt.items():
+        run = retold(data / "mimax-5", tmp_path / name)
+        values = read_sealed(run / "recipe.json")
+        spoil(values)
+        (run / "recipe.json").write_text(json.dumps(values))
+        with pytest.raises(BonafideError, match=rf"recipe\.json is not as bonafide train writes it: {name} is"):
+            compare_runs([data / "hard-em-5", run], data / "dev" / "examples.jsonl")
+    run = retold(data / "mimax-5", tmp_path / "no-root")
+    values = read_sealed(run / "recipe.json")
+    del values["data"]["root"]
+    (run / "recipe.json").write_text(json.dumps(values))
+    with pytest.raises(BonafideError, match="Give examples with --examples"):
+        compare_runs([run, data / "hard-em-5"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,23 +14,31 @@ import torch
 import test_discrete_learning
 import test_reading_learning
 import test_text_learning
+from bonafide.errors import BonafideError
 from bonafide.examples import read_gold, write_jsonl
+from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
 from bonafide.learn.trainer import train
 from bonafide.report.audit import Audit, audit_predictions
 from bonafide.report.audit_page import write_audit_page
 from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
-from bonafide.report.predicted import Asked, asked_of_store
+from bonafide.report.decoded import how_decoded
+from bonafide.report.judging import sheet
+from bonafide.report.predicted import Asked, asked_of_store, shown_answer
 from bonafide.report.runs import load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.report.runs_text import evaluate_text
+from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.text import import_candidates, search_text
 from bonafide.synth.candidates import generate_candidates
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import write_reading_benchmark
+from bonafide.tasks.discrete.language import Language
+from bonafide.tasks.discrete.metrics import score
+from bonafide.tasks.discrete.program import Constant, Program
 from bonafide.tasks.text.words import normalised
 
 torch.set_num_threads(1)
@@ -102,6 +112,70 @@ def test_figures_are_those_of_the_evaluation(data: tuple[str, Path]) -> None:
         solution = "mention" if task == "reading" else "logical_form"
         assert method.right(SOLUTION).sum() == figures[solution]["right"]
     assert sum(each.of for each in found.by_set_size(ANSWER)["mimax"].values()) == len(found.asked.examples)
+
+
+def test_predictions_on_texts_that_have_changed_are_refused(data: tuple[str, Path], tmp_path: Path) -> None:
+    task, folder = data
+    examples = shutil.copytree(folder / "train", tmp_path / "train") / "examples.jsonl"
+    pair = [
+        shutil.copytree(folder / name, tmp_path / name, ignore=shutil.ignore_patterns("predictions*"))
+        for name in ("hard-em", "mimax")
+    ]
+    compare_runs(pair, examples)
+    documents = examples.with_name("documents.jsonl")
+    if task == "text":
+        assert not documents.exists()  # a context stands in its example
+        return
+    made = pair[0] / "predictions.made.json"
+    said = read_sealed(made)
+    assert said["documents"] == content_hash(documents)
+    lines = [json.loads(each) for each in documents.read_text().splitlines()]
+    write_jsonl(documents, [{**each, "paragraphs": [f"Yes: {one}" for one in each["paragraphs"]]} for each in lines])
+    with pytest.raises(BonafideError, match=r"hard-em.*jsonl was made on other documents\. Run bonafide evaluate"):
+        compare_runs(pair, examples)
+    write_sealed(made, {name: value for name, value in said.items() if name != "documents"})  # by an earlier version
+    assert how_decoded(pair[0] / "predictions.jsonl") is not None
+    with pytest.raises(BonafideError, match=r"mimax.*jsonl was made on other documents"):
+        compare_runs(pair, examples)
+
+
+def has_constant(program: Program) -> bool:
+    return any(isinstance(each, Constant) for each in program.arguments)
+
+
+def test_programs_are_read_in_the_language_of_their_own_run(tmp_path: Path) -> None:
+    write_discrete_benchmark(tmp_path / "train", seed=1, passages=4, questions=6, scenes=("games",))
+    examples, gold = tmp_path / "train" / "examples.jsonl", tmp_path / "train" / "gold.jsonl"
+    languages = {"hard-em": Language(constants=(7, 1), max_operands=2), "mimax": Language()}
+    search_discrete(examples, tmp_path / "narrow", language=languages["hard-em"])
+    solved = {name for name, found in learnable("discrete").open_store(tmp_path / "narrow") if len(found)}
+    lines = [json.loads(each) for each in examples.read_text().splitlines()]
+    write_jsonl(examples, [each for each in lines if each["id"] in solved])
+    for method, language in languages.items():
+        store = tmp_path / f"of-{method}"
+        search_discrete(examples, store, language=language)
+        settings = {"dev": "", "solutions": str(store)}
+        train(test_discrete_learning.recipe(tmp_path, method, data=settings, **SHORT), tmp_path / method)
+        asked = asked_of_store(store)
+        made = (
+            line(asked, name, max(found, key=lambda each: (has_constant(each), len(each.arguments))))
+            for name, found in learnable("discrete").open_store(store)
+        )
+        write_jsonl(tmp_path / method / "predictions.jsonl", made)
+    runs = [tmp_path / method for method in languages]
+    for pair in (runs, runs[::-1]):
+        found = compare_runs(pair, examples, gold)
+        assert [each.right(ANSWER).mean() for each in found.methods] == [1.0, 1.0]
+        pairs = sheet(found)
+        assert pairs
+        made = {method.name: method.predicted[min(method.runs)] for method in found.methods}
+        for each in (*made["hard-em"], *made["mimax"]):  # all are programs of one language, and say what they said
+            assert found.asked.text(each.solution, each.example) == each.text
+            returned = shown_answer(each.solution, found.asked, each.example)
+            assert score(returned.split(", "), each.example.answers).exact_match == 1
+        assert any(has_constant(each.solution) for each in made["hard-em"])
+        sizes = compare_runs(pair, examples, gold, tmp_path / f"of-{pair[0].name}").sizes
+        assert found.sizes == sizes  # those of the first run's language
 
 
 def test_an_audit_counts_exactly_and_names_kinds(data: tuple[str, Path], tmp_path: Path) -> None:

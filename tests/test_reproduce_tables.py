@@ -179,6 +179,18 @@ def test_a_difference_is_that_of_the_means_and_pairs_seeds_where_it_can(ours: li
     assert found.interval.low < found.difference < found.interval.high
 
 
+def test_without_a_spread_over_seeds_the_test_over_examples_decides() -> None:
+    results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.6]})
+    found = difference(results["low"], results["ours"], "solution")
+    assert found is not None
+    assert found.over_seeds is not None
+    assert found.over_seeds.p is None
+    assert found.p == found.over_examples > 0
+    shown = verdict(SMALL, results, Check("ours", "solution", 10, against="low", p=0.05))
+    assert "over examples" in shown.found
+    assert "over seeds" not in shown.found
+
+
 @pytest.mark.parametrize("damage", ["", "AAAA", "%%%%", "A"])
 def test_a_damaged_row_is_named(tmp_path: Path, damage: str) -> None:
     result = made(tmp_path / "a.json", 0, [True] * 9, [True] * 9)

@@ -53,7 +53,8 @@ def test_the_t_test_where_there_is_no_spread_or_no_pair():
     assert paired_t([0.5], [0.6]) is None
     assert paired_t([0.5, 0.6], [0.5, 0.6]).p == 1.0
     same = paired_t([0.5, 0.6], [0.6, 0.7])
-    assert (same.p, same.effect) == (0.0, math.inf)
+    assert same.difference == pytest.approx(0.1)
+    assert (same.pairs, same.interval, same.p, same.effect) == (2, None, None, None)
 
 
 def test_without_the_same_seeds_the_t_test_is_welchs_on_all_of_them():
@@ -68,7 +69,9 @@ def test_without_the_same_seeds_the_t_test_is_welchs_on_all_of_them():
     assert over_seeds(first, {seed: second[seed] for seed in (2, 1, 0)}) == paired_t([0.1, 0.2, 0.15], [0.3, 0.5, 0.35])
     assert over_seeds(first, {3: 0.4}) is None
     assert over_seeds({0: 0.5, 1: 0.5}, {2: 0.5, 3: 0.5}).p == 1.0
-    assert over_seeds({0: 0.5, 1: 0.5}, {2: 0.7, 3: 0.7}).p == 0.0
+    same = over_seeds({0: 0.5, 1: 0.5}, {2: 0.7, 3: 0.7})
+    assert same.difference == pytest.approx(0.2)
+    assert (same.pairs, same.interval, same.p, same.effect) == (0, None, None, None)
 
 
 def test_the_permutation_test_of_one_pair_that_differs_says_nothing():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,3 +137,36 @@ def test_a_damaged_store_gives_no_part(data: Path, tmp_path: Path) -> None:
         write_subset(tmp_path / "store", tmp_path / "hard", 0.5)
     assert not (tmp_path / "hard").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_part_is_written_into_the_folder_that_one_stands_in(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    write_subset(data / "solutions", Path(), 0.5)
+    write_subset(data / "solutions", tmp_path / "there", 0.5)
+    one, other = (
+        {each.name: each.read_bytes() for each in (tmp_path / name).iterdir() if each.suffix == ".parquet"}
+        for name in ("here", "there")
+    )
+    assert one == other
+    assert len(learnable("sql").open_store(Path().resolve())) == 24
+    assert (tmp_path / "here").stat().st_mode == (tmp_path / "there").stat().st_mode
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["here", "there"]
+
+
+def test_of_two_that_write_the_same_part_at_once_one_makes_it(data: Path, tmp_path: Path) -> None:
+    """The second begins and ends while the first is half done."""
+    store, out = learnable("sql").open_store(data / "solutions"), tmp_path / "hard"
+
+    def interrupted() -> Iterator[tuple[str, Any]]:
+        for place, each in enumerate(store):
+            if place == 3:
+                write_part(store, out, {"subset": {}}, iter(store), len(store))
+            yield each
+
+    with pytest.raises(BonafideError, match="hard is already there"):
+        write_part(store, out, {"subset": {}}, interrupted(), len(store))
+    assert len(learnable("sql").open_store(out)) == len(store)
+    assert [each.name for each in tmp_path.iterdir()] == ["hard"]

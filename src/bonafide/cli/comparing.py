@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, tell, tell_if_training, working
+from bonafide.errors import BonafideError
 
 Judged = Annotated[
     Path | None, typer.Option(help="Judgements of a sheet, e.g. judge.judged.jsonl; the sheet stands beside it.")
@@ -34,16 +35,21 @@ def compare_command(
         Path | None,
         typer.Option(help="Write 50 pairs of different solutions with the same right answer, for blind judgement."),
     ] = None,
+    right_answers: Annotated[
+        bool,
+        typer.Option("--right-answers", help="The sheet holds 50 right answers of each method, drawn at random."),
+    ] = False,
     judged: Judged = None,
     seed: Annotated[int, typer.Option(help="Seed of the sheet: which pairs, and which stands left.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
 ) -> None:
     """Which method is better, by how much, how surely, and where; runs without predictions are evaluated first."""
-    from bonafide.report import compare_page
+    from bonafide.report import compare_page, judging
     from bonafide.report.compare import compare_runs
     from bonafide.report.judging import read_judgements, write_sheet
-    from bonafide.report.judging import sheet as pairs_of
 
+    if right_answers and sheet is None:
+        raise BonafideError("--right-answers says what a sheet holds: add --sheet judge.jsonl.")
     judgements = None if judged is None else read_judgements(judged)
     for run in runs:
         tell_if_training(run)
@@ -56,9 +62,11 @@ def compare_command(
     if html is not None:
         compare_page.write_comparison_page(html, comparison, made, about)
     if sheet is not None:
-        pairs = pairs_of(comparison, seed)
+        pairs = judging.right_answers(comparison, seed) if right_answers else judging.sheet(comparison, seed)
         write_sheet(sheet, pairs)
-        tell(notes, f"{len(pairs):,} pairs to judge are in {escape(str(sheet))}.")
+        kind = "right answers" if right_answers else "pairs"
+        found = f"{len(pairs):,} {kind} to judge are in {escape(str(sheet))}."
+        tell(notes, found if pairs else f"There are no {kind} to judge: no sheet was written.")
     if as_json:
         typer.echo(as_text(compare_page.to_json(comparison, judgements)))
         return

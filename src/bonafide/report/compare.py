@@ -1,9 +1,9 @@
 """Compare methods on the same examples: is one better, by how much, and where.
 
-Runs are grouped by their recipe without its seed, and by the examples that they were trained on; a group goes by its
-method, and by what else sets it apart where two groups have the same. The first group on the command line is what the
-others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how often
-a right answer has a right solution.
+Runs are grouped by their recipe without its seed, and by what they were trained on (``trained.py``); a group goes by
+its method, and by what else sets it apart where two groups have the same. The first group on the command line is what
+the others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how
+often a right answer has a right solution.
 
 Over seeds: a t-test, paired as in the paper where both have the same seeds, else Welch's. Over examples: a permutation
 test and a bootstrap interval of each example's mean over all seeds of a method; seeds add no examples, so Wilson's
@@ -14,8 +14,8 @@ Flips are McNemar's, seed by seed, since the flips of one example under several 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,14 +24,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bonafide.documents import documents_beside
 from bonafide.errors import BonafideError
-from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
-from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
+from bonafide.report.decoded import Decoded, hash_of_documents, hash_of_model, hash_of_tables, how_decoded
+from bonafide.report.languages import asked_by_all, asked_by_run, brought
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
-from bonafide.report.runs import evaluate_run, load_for_evaluation
+from bonafide.report.runs import check_reconstruction, evaluate_run, load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
 from bonafide.report.runs_text import evaluate_text
@@ -45,12 +46,13 @@ from bonafide.report.statistics import (
     permutation_p,
     wilson,
 )
+from bonafide.report.trained import flat, recipe_of, trained_on
 from bonafide.sealed import read_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql, tables_beside
 from bonafide.search.text import search_text
-from bonafide.solutions import examples_hash, read_manifest
+from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.task import language_of
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.sql.language import Language as SqlLanguage
@@ -61,9 +63,15 @@ Right = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 ANSWER, SOLUTION = "right answer", "right solution"
 _EDGES = (0, 1, 2, 10, 100, 1000)
-_LOCAL = ("data.root", "data.workers", "train.seed")
-"""Settings that set no method apart."""
-_TRAINED_ON = "train examples"
+_LOCAL = (
+    "data.root",
+    "data.solutions",
+    "data.workers",
+    "train.seed",
+    "train.checkpoint_every",
+    "train.log_every",
+)
+"""Settings that set no method apart; what is in a store does (``trained.py``)."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,28 @@ class Contrast:
     flips: Mapping[int, Flips]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the examples: how many are right, as a mean over seeds, of how many."""
+
+    right: float
+    of: int
+
+    @property
+    def share(self) -> float:
+        """``right / of``."""
+        return self.right / self.of
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's, each example counted once."""
+        return wilson(self.right, self.of)
+
+    def to_json(self) -> dict[str, float]:
+        """The share with its counts."""
+        return {"share": self.share, "right": self.right, "of": self.of}
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Methods on the same examples; ``sizes`` are those of the solution sets."""
@@ -135,11 +165,11 @@ class Comparison:
             }
         return found
 
-    def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
-        """By method and type of answer: right, of how many examples; over seeds, the rounded mean."""
+    def by_answer_type(self, figure: str) -> dict[str, dict[str, Part]]:
+        """By method and type of answer."""
         return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)
 
-    def by_set_size(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+    def by_set_size(self, figure: str) -> dict[str, dict[str, Part]]:
         """By method and size of the solution set."""
         names = [_bucket(low, high) for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True)]
 
@@ -150,15 +180,14 @@ class Comparison:
 
     def _grouped(
         self, figure: str, group: Callable[[Predicted], str], order: Sequence[str] | None
-    ) -> dict[str, dict[str, Accuracy]]:
+    ) -> dict[str, dict[str, Part]]:
         labels = np.array([group(each) for each in next(iter(self.methods[0].predicted.values()))])
         listed = [name for name in order or sorted(set(labels.tolist())) if (labels == name).any()]
-        found: dict[str, dict[str, Accuracy]] = {}
+        found: dict[str, dict[str, Part]] = {}
         for method in self.methods:
             share = method.right(figure).mean(axis=0)
             found[method.name] = {
-                name: Accuracy(round(float(share[labels == name].sum())), int((labels == name).sum()))
-                for name in listed
+                name: Part(float(share[labels == name].sum()), int((labels == name).sum())) for name in listed
             }
         return found
 
@@ -179,7 +208,7 @@ def compare_runs(
     SQLite files that the examples ask about, where there is no ``tables.jsonl`` beside them; ``types`` overrides those
     of their columns.
     """
-    recipes = {run: _recipe(run) for run in dict.fromkeys(runs)}
+    recipes = {run: recipe_of(run) for run in dict.fromkeys(runs)}
     tasks = {recipe["data"].get("task", "sql") for recipe in recipes.values()}
     if len(tasks) > 1:
         raise BonafideError(f"Runs of one task can be compared; found runs of {' and '.join(sorted(tasks))}.")
@@ -188,11 +217,10 @@ def compare_runs(
     task = tasks.pop()
     if task != "sql" and (table or types):
         raise BonafideError(f"--table and --type are for runs on tables; these are of the task {task!r}.")
-    asked = asked_beside(task, path, runs[0], table, types)
+    read_by = asked_by_run(asked_beside(task, path, runs[0], table, types), recipes)
+    asked = asked_by_all(list(read_by.values()))
     again = _command(path, table, types)
-    beside = tables_beside(path) if task == "sql" and not table else None
-    tables = hash_of_tables([beside] if beside else table, types or {}) if task == "sql" else ""
-    beam, guided = _decoding(recipes, Decoded(content_hash(path), tables=tables), again)
+    decoded = _decoding(groups, _wanted(task, path, table, types), again)
     known = None if gold is None else read_gold(gold)
     if known is not None and set(asked.examples) - set(known):
         missing = len(set(asked.examples) - set(known))
@@ -202,14 +230,14 @@ def compare_runs(
         predicted = {}
         for seed, run in by_seed.items():
             if not (run / "predictions.jsonl").exists():
-                _evaluate(run, path, table, types, progress, beam, guided)
-            found = read_predicted(run / "predictions.jsonl", asked, known)
+                _evaluate(run, path, table, types, progress, decoded[name])
+            found = read_predicted(run / "predictions.jsonl", read_by[run], known)
             if missed := set(asked.examples) - set(found):
                 raise BonafideError(
                     f"{run / 'predictions.jsonl'} lacks {len(missed):,} of the {len(asked.examples):,} examples in "
                     f"{path}, such as {min(missed)!r}. Run {again(run)} first."
                 )
-            predicted[seed] = [found[each] for each in asked.examples]
+            predicted[seed] = [brought(found[each], read_by[run], asked) for each in asked.examples]
         methods.append(Method(name, by_seed, predicted))
     sizes = _searched_sizes(asked, path, runs[0], table, types) if solutions is None else _sizes(solutions, asked)
     return Comparison(methods, asked, sizes, known is not None)
@@ -231,23 +259,16 @@ def _contrast(first: Method, second: Method, figure: str) -> Contrast:
     )
 
 
-def trained_on(run: Path) -> str | None:
-    """The hash of a run's train examples; None where its solution store is gone."""
-    return examples_hash(Path(_recipe(run)["data"].get("solutions") or run / "solutions"))
-
-
-def _recipe(run: Path) -> dict[str, Any]:
-    if not (run / "recipe.json").exists():
-        raise BonafideError(f"{run} holds no run: there is no recipe.json. Name folders that bonafide train wrote.")
-    return {key: value for key, value in read_sealed(run / "recipe.json").items() if key != "tool"}
-
-
 def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]]:
     """Runs by the name of their method and by seed, in the order in which they were named."""
-    settings = {run: _flat(recipe) for run, recipe in recipes.items()}
+    settings = {run: flat(recipe) for run, recipe in recipes.items()}
     trained = {run: found for run in recipes if (found := trained_on(run)) is not None}
     if len(trained) == len(recipes):  # else nothing is known of some
-        settings = {run: {**values, _TRAINED_ON: trained[run][:12]} for run, values in settings.items()}
+        listed = trained.values()
+        told = len({each.examples for each in listed}) < len({(each.examples, each.contexts) for each in listed})
+        for run, values in settings.items():
+            values.pop("data.largest", None)  # one of two ways to say how many examples are kept
+            values |= trained[run].settings() | ({"train contexts": trained[run].contexts} if told else {})
     kinds: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for run, values in settings.items():
         key = tuple(sorted((name, repr(value)) for name, value in values.items() if name not in _LOCAL))
@@ -273,49 +294,75 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
     return groups
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
-    return found
-
-
 def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
-    path = Path(recipe["data"]["root"], recipe["data"]["dev"], "examples.jsonl")
+    path = Path(*(str(recipe["data"].get(name, "")) for name in ("root", "dev")), "examples.jsonl")
     if not path.exists():
         raise BonafideError(f"The dev examples of {run} are no longer at {path}. Give examples with --examples.")
     return path
 
 
-def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[[Path], str]:
-    """The command that makes the predictions of a run anew."""
-    words = f"--examples {shlex.quote(str(examples))} {as_options(table, types or {})}".rstrip()
-    return lambda run: f"bonafide evaluate {shlex.quote(str(run))} {words}"
+def _command(examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Callable[..., str]:
+    """The command that makes the predictions of a run anew; further words are options of the decoding."""
+    given = f"--examples {shlex.quote(str(examples))} {as_options(table, types or {})}".rstrip()
+    return lambda run, *how: " ".join(["bonafide evaluate", shlex.quote(str(run)), given, *how])
 
 
-def _decoding(runs: Iterable[Path], wanted: Decoded, again: Callable[[Path], str]) -> tuple[int, bool]:
-    """The beam, and whether it is execution-guided, of all runs that have predictions; they must be alike."""
-    first = None
+def _wanted(task: str, examples: Path, table: Sequence[Path], types: Mapping[str, ColumnType] | None) -> Decoded:
+    """On what predictions must have been made to be judged now."""
+    made = Decoded(content_hash(examples))
+    if task == "sql":
+        beside = None if table else tables_beside(examples)
+        return replace(made, tables=hash_of_tables([beside] if beside else table, types or {}))
+    return replace(made, documents=hash_of_documents(None if task == "text" else documents_beside(examples)))
+
+
+def _decoding(
+    groups: Mapping[str, Mapping[int, Path]], wanted: Decoded, again: Callable[..., str]
+) -> dict[str, Decoded]:
+    """By method, how its runs that have no predictions are to be decoded: as those that have some.
+
+    All must have the same beam, execution-guided or not, and those of one method the same vote of its reconstructor.
+    """
+    first, found = None, {}
+    for name, by_seed in groups.items():
+        own = None
+        for path, made in _known(by_seed.values(), wanted, again):
+            first, own = first or (path, made), own or (path, made)
+            if made.options != first[1].options:
+                raise BonafideError(
+                    f"{first[0]} was made with {first[1].options}, {path} with {made.options}: what is compared must "
+                    "be decoded alike. Run bonafide evaluate on one of them again."
+                )
+            if made.reconstruction != own[1].reconstruction:
+                raise BonafideError(
+                    f"{own[0]} was made with {own[1].vote}, {path} with {made.vote}: the seeds of one method must be "
+                    f"decoded alike. Run {again(path.parent, own[1].options, own[1].vote)} first."
+                )
+        found[name] = replace(wanted, reconstruction=own[1].reconstruction if own else 0.0)
+    if first is None:
+        return found
+    return {
+        name: replace(each, beam=first[1].beam, execution_guided=first[1].execution_guided)
+        for name, each in found.items()
+    }
+
+
+def _known(runs: Iterable[Path], wanted: Decoded, again: Callable[..., str]) -> Iterator[tuple[Path, Decoded]]:
+    """The predictions of runs with how they were made, where that is known; of something else they are refused."""
     for run in runs:
         path = run / "predictions.jsonl"
         made = how_decoded(path) if path.exists() else None
         if made is None:
             continue
-        model = hash_of_model(run)
         others = {
             "on other examples": made.examples != wanted.examples,
             "on other tables, or with other types of their columns": made.tables and made.tables != wanted.tables,
-            "by an earlier model of this run": made.model and made.model != model,
+            "on other documents": made.documents and made.documents != wanted.documents,
+            "by an earlier model of this run": made.model and made.model != hash_of_model(run),
         }
         if how := next((each for each, found in others.items() if found), None):
             raise BonafideError(f"{path} was made {how}. Run {again(run)} first.")
-        first = first or (made, path)
-        if made.options != first[0].options:
-            raise BonafideError(
-                f"{first[1]} was made with {first[0].options}, {path} with {made.options}: what is compared must be "
-                "decoded alike. Run bonafide evaluate on one of them again."
-            )
-    return (1, False) if first is None else (first[0].beam, first[0].execution_guided)
+        yield path, made
 
 
 def _evaluate(
@@ -324,20 +371,20 @@ def _evaluate(
     table: Sequence[Path],
     types: Mapping[str, ColumnType] | None,
     progress: Progress | None,
-    beam: int,
-    guided: bool,
+    how: Decoded,
 ) -> None:
     model = load_for_evaluation(run)
+    options: dict[str, Any] = {"progress": progress, "beam": how.beam, "reconstruction": how.reconstruction}
+    check_reconstruction(model, run, how.reconstruction, how.beam)
     if model.task.name == "discrete":
-        evaluate_discrete(model, run, examples, progress=progress, beam=beam)
+        evaluate_discrete(model, run, examples, **options)
     elif model.task.name == "reading":
-        evaluate_reading(model, run, examples, progress=progress, beam=beam)
+        evaluate_reading(model, run, examples, **options)
     elif model.task.name == "text":
-        evaluate_text(model, run, examples, progress=progress, beam=beam)
+        evaluate_text(model, run, examples, **options)
     else:
-        evaluate_run(
-            run, examples, table=table, progress=progress, model=model, beam=beam, execution_guided=guided, types=types
-        )
+        guided = how.execution_guided
+        evaluate_run(run, examples, table=table, types=types, model=model, execution_guided=guided, **options)
 
 
 def _searched_sizes(
@@ -351,7 +398,7 @@ def _searched_sizes(
             language = SqlLanguage(**model["solver"]["spec"]["language"])
             search_sql(examples, store, table=table, types=types, language=language, cap=1)
         elif asked.task == "discrete":
-            search_discrete(examples, store, language=language_of(asked.options), cap=1)
+            search_discrete(examples, store, language=language_of(model["solver"]["spec"]), cap=1)
         elif asked.task == "text":
             search_text(examples, store)
         else:

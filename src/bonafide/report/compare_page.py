@@ -6,20 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from bonafide.evaluate.sql import Accuracy
+from bonafide.errors import BonafideError
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast, trained_on
+from bonafide.report.compare import Comparison, Contrast, Part
 from bonafide.report.decoded import how_decoded
-from bonafide.report.judging import Judgements
+from bonafide.report.judging import Judgements, judged_flips
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
 from bonafide.report.statistics import Flips, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
+from bonafide.report.trained import trained_on
 
 FIGURE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
@@ -45,7 +47,7 @@ def tables(comparison: Comparison, judgements: Judgements | None = None) -> list
         for title, found in _breakdowns(comparison, figure):
             made.append(_breakdown(title, found))
     if judgements is not None:
-        made.append(_verdicts(judgements))
+        made += _verdicts(comparison, judgements)
     return made
 
 
@@ -92,22 +94,31 @@ def described(comparison: Comparison) -> str:
 
 
 def _training(comparison: Comparison) -> str:
-    """Whether the runs learned from other examples, where that is known."""
-    known = {trained_on(run) for each in comparison.methods for run in each.runs.values()} - {None}
-    return "Not all were trained on the same examples. " if len(known) > 1 else ""
+    """Whether the runs learned from other examples or other solution sets, where that is known."""
+    found = [trained_on(run) for each in comparison.methods for run in each.runs.values()]
+    known = [each for each in found if each is not None]
+    searched = [each.search for each in known if each.search is not None]
+    said = ""
+    if len({(each.examples, each.contexts) for each in known}) > 1:
+        said = "Not all were trained on the same examples. "
+    elif any(each != searched[0] for each in searched):
+        said = "Not all were trained on the same solution sets. "
+    if unknown := len(found) - len(known):
+        said += f"What {unknown:,} of the {len(found):,} runs were trained on is not known: their stores are gone. "
+    return said
 
 
 def _decoding(comparison: Comparison) -> str:
     """How the predictions were made, where that is known; the vote of a reconstructor method by method."""
     made = {
-        (each.name, found.options, found.reconstruction)
+        (each.name, found.options, found.vote if found.reconstruction else "")
         for each in comparison.methods
         for run in each.runs.values()
         if (found := how_decoded(run / "predictions.jsonl")) is not None
     }
     if not made:
         return ""
-    votes = "".join(f", {name} with --reconstruction {weight:g}" for name, _, weight in sorted(made) if weight)
+    votes = "".join(f", {name} with {vote}" for name, _, vote in sorted(made) if vote)
     return f"Decoded with {' and '.join(sorted({options for _, options, _ in made}))}{votes}. "
 
 
@@ -134,6 +145,10 @@ def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dic
     }
     if judgements is not None:
         found["judged"] = [{**asdict(each), **asdict(each.interval)} for each in judgements.verdicts]
+        found["judged_flips"] = [
+            {"first": first, "second": second, **_finite(asdict(each))}
+            for first, second, each in _judged_flips(comparison, judgements)
+        ]
     return found
 
 
@@ -169,7 +184,7 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
                 p_value(each.p),
                 "–" if seeds is None else points(seeds.difference, seeds.interval),
                 p_value(None if seeds is None else seeds.p),
-                "–" if seeds is None else f"{seeds.effect:+.2f}",
+                "–" if seeds is None or seeds.effect is None else f"{seeds.effect:+.2f}",
             ]
         )
     pairs = contrasts[0].seeds
@@ -180,6 +195,8 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
         if pairs.pairs
         else "The t-test over seeds is Welch's, since the methods have not the same seeds."
     )
+    if any(each.seeds is not None and each.seeds.p is None for each in contrasts):
+        note += " Where the difference is the same for all seeds, there is no spread to test it by, and no t-test."
     return Tabled(
         f"{second} against {first}",
         f"Difference: over examples, with its bootstrap interval. {note}",
@@ -188,7 +205,9 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
     )
 
 
-def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
+def _flips(
+    first: str, second: str, listed: Mapping[str, Flips], note: str = "McNemar's exact test, seed by seed."
+) -> Tabled:
     rows = [
         [
             figure,
@@ -201,46 +220,70 @@ def _flips(first: str, second: str, listed: Mapping[str, Flips]) -> Tabled:
         for figure, found in listed.items()
     ]  # fmt: skip
     head = ["figure", f"only {second}", f"only {first}", "odds", "p (McNemar)"]
-    return Tabled(f"Examples that flip from {first} to {second}", "McNemar's exact test, seed by seed.", head, rows)
+    return Tabled(f"Examples that flip from {first} to {second}", note, head, rows)
 
 
-def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Accuracy]]]]:
+def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Part]]]]:
     return [
         (f"{figure.capitalize()} by size of the solution set", comparison.by_set_size(figure)),
         (f"{figure.capitalize()} by type of answer", comparison.by_answer_type(figure)),
     ]
 
 
-def _breakdown(title: str, found: Mapping[str, Mapping[str, Accuracy]]) -> Tabled:
+def _breakdown(title: str, found: Mapping[str, Mapping[str, Part]]) -> Tabled:
     methods = list(found)
     rows = [
         [label, f"{found[methods[0]][label].of:,}", *(
-            percent(found[name][label].share, wilson(found[name][label].right, found[name][label].of))
-            for name in methods
+            percent(found[name][label].share, found[name][label].interval) for name in methods
         )]
         for label in found[methods[0]]
     ]  # fmt: skip
     return Tabled(title, "", [title.rsplit(" by ", 1)[-1], "examples", *methods], rows)
 
 
-def _verdicts(judgements: Judgements) -> Tabled:
+def _verdicts(comparison: Comparison, judgements: Judgements) -> list[Tabled]:
+    names = [each.name for each in comparison.methods]
+    if judgements.methods - set(names):
+        raise BonafideError(
+            f"The judged sheet is of {' and '.join(sorted(judgements.methods))}, and compared are {', '.join(names)}: "
+            "expected a sheet of compared methods. Compare the runs that it was made of, or leave --judged out."
+        )
     rows = [
         [each.method, f"{each.right:,} of {each.of:,}", percent(each.right / each.of, each.interval)]
         for each in judgements.verdicts
     ]
     sure = sum(each != "unsure" for each in judgements.choices.values())
-    note = f"{sure:,} of {len(judgements.pairs):,} pairs were judged with certainty."
+    title, note = (
+        "Right solutions of right answers, as people judge them",
+        "Of a random sample of each method's answers.",
+    )
+    if not judgements.singly:
+        title = "Whose solution is right, as people judge it"
+        note = (
+            "Only of questions that both methods answer alike and rightly by different solutions: it tells the two "
+            "apart, and does not say how often a method is right."
+        )
+    note += f" {sure:,} of {len(judgements.pairs):,} were judged with certainty."
     if judgements.judged_by_several:
         note += f" Of {judgements.judged_by_several:,} that several judged, they agree on {judgements.agreement:,}."
-    return Tabled("Whose solution is right, as people judge it", note, ["method", "right", "share"], rows)
+    made = [Tabled(title, note, ["method", "right", "share"], rows)]
+    for first, second, found in _judged_flips(comparison, judgements):
+        paired = "McNemar's exact test over the judged pairs: whose solution alone is right."
+        made.append(_flips(first, second, {"right solution, as people judge it": found}, paired))
+    return made
 
 
-def _bars(group: Mapping[str, Accuracy]) -> dict[str, tuple[float, float, float]]:
-    intervals = {label: wilson(each.right, each.of) for label, each in group.items()}
-    return {label: (each.share, intervals[label].low, intervals[label].high) for label, each in group.items()}
+def _judged_flips(comparison: Comparison, judgements: Judgements) -> list[tuple[str, str, Flips]]:
+    names = [each.name for each in comparison.methods]
+    found = [(*pair, judged_flips(judgements, *pair)) for pair in combinations(names, 2)]
+    return [(first, second, each) for first, second, each in found if each is not None]
 
 
-def _shares(found: Mapping[str, Mapping[str, Accuracy]]) -> dict[str, Any]:
+def _bars(group: Mapping[str, Part]) -> dict[str, tuple[float, float, float]]:
+    return {label: (each.share, each.interval.low, each.interval.high) for label, each in group.items()}
+
+
+def _shares(found: Mapping[str, Mapping[str, Part]]) -> dict[str, Any]:
     return {name: {label: each.to_json() for label, each in group.items()} for name, group in found.items()}
 
 
@@ -249,7 +292,7 @@ def _odds(value: float) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: null in its place."""
+    """JSON has no infinity: the word in its place, since null says that there is no figure."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return "Infinity" if isinstance(value, float) and math.isinf(value) else value

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import get_type_hints
 
+from bonafide.errors import BonafideError
 from bonafide.files import content_hash, explained
 from bonafide.sealed import read_sealed, write_sealed
 
@@ -17,7 +19,10 @@ _OF = "predictions"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Hashes of the examples, their tables and the model, and the options of ``evaluate``; "" is not known."""
+    """Hashes of the examples, their tables or documents, and the model, and the options of ``evaluate``.
+
+    "" is not known; of documents also that they stand in the examples.
+    """
 
     examples: str
     beam: int = 1
@@ -25,17 +30,28 @@ class Decoded:
     reconstruction: float = 0.0
     tables: str = ""
     model: str = ""
+    documents: str = ""
 
     @property
     def options(self) -> str:
         """As they are given on the command line; without the vote, which only some models can cast."""
         return f"--beam {self.beam}" + (" --execution-guided" if self.execution_guided else "")
 
+    @property
+    def vote(self) -> str:
+        """The weight of the reconstructor's vote, as it is given on the command line."""
+        return f"--reconstruction {self.reconstruction:g}"
+
 
 def hash_of_tables(paths: Sequence[Path], types: Mapping[str, str]) -> str:
     """Tells tables apart, and how they are read."""
     read = {"tables": [content_hash(path) for path in paths], "types": dict(types)}
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+
+
+def hash_of_documents(path: Path | None) -> str:
+    """Tells documents apart; "" where they stand in the examples themselves, whose hash tells it."""
+    return "" if path is None else content_hash(path)
 
 
 def hash_of_model(run: Path) -> str:
@@ -53,12 +69,14 @@ def decoded(
     reconstruction: float,
     execution_guided: bool = False,
     tables: str = "",
+    documents: str = "",
 ) -> Iterator[None]:
     """Write the predictions within this, and how they were made after them."""
     with explained(_beside(path), "write"):
         _beside(path).unlink(missing_ok=True)
     yield
-    made = Decoded(content_hash(examples), beam, execution_guided, reconstruction, tables, hash_of_model(run))
+    model = hash_of_model(run)
+    made = Decoded(content_hash(examples), beam, execution_guided, reconstruction, tables, model, documents)
     write_sealed(_beside(path), {_OF: content_hash(path), **asdict(made)})
 
 
@@ -67,6 +85,13 @@ def how_decoded(path: Path) -> Decoded | None:
     if not _beside(path).exists():
         return None
     made = read_sealed(_beside(path))
+    kinds = {_OF: str, **get_type_hints(Decoded)}
+    told = {_OF, "examples"} <= set(made) <= set(kinds)
+    if not told or not all(isinstance(value, kinds[name] | int) for name, value in made.items()):
+        raise BonafideError(
+            f"{_beside(path)} is not as bonafide evaluate writes it. Run bonafide evaluate again, or delete it: then "
+            "nothing is known of how these predictions were made."
+        )
     return Decoded(**made) if made.pop(_OF) == content_hash(path) else None
 
 

@@ -28,7 +28,7 @@ from bonafide.search.sql import tables_beside
 from bonafide.search.text import example_check as text_check
 from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.execution import execute
-from bonafide.tasks.discrete.metrics import score, value_texts
+from bonafide.tasks.discrete.metrics import exact_match_and_f1, score, value_texts
 from bonafide.tasks.discrete.notation import parse_program, program_text
 from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.task import language_of
@@ -36,9 +36,11 @@ from bonafide.tasks.reading.metrics import exact_match, right_mention, right_par
 from bonafide.tasks.reading.span import Mention, parse_gold
 from bonafide.tasks.sql.query import execute as execute_query
 from bonafide.tasks.sql.query import parse_query
+from bonafide.tasks.sql.query import same_answer as same_result
 from bonafide.tasks.sql.sources import open_tables, source_of_store
 from bonafide.tasks.sql.tables import ColumnType
 from bonafide.tasks.text.words import normalised
+from bonafide.tasks.text.words import same_answer as same_statement
 
 TASKS = ("sql", "discrete", "reading", "text")
 
@@ -261,3 +263,17 @@ def shown_answer(solution: Any, asked: Asked, example: Example) -> str:
     if asked.task == "text":
         return TextAnswer(solution, 0.0).answer
     return str(solution.text(context))
+
+
+def same_answer(one: Any, other: Any, asked: Asked, example: Example) -> bool:
+    """Whether two solutions return the same, as the task's own metric compares answers."""
+    context = asked.context(example)
+    if asked.task == "sql":
+        left, right = (execute_query(each, context) or [] for each in (one, other))
+        return same_result(left, right)
+    if asked.task == "discrete":
+        said, meant = (value_texts(execute(each, context, language_of(asked.options))) for each in (one, other))
+        return exact_match_and_f1(said, meant)[0] == 1
+    if asked.task == "text":
+        return same_statement(TextAnswer(one, 0.0).answer, TextAnswer(other, 0.0).answer)
+    return exact_match(one.text(context), [other.text(context)]) == 1

@@ -20,7 +20,7 @@ from bonafide.learn.data import thinned
 from bonafide.learn.discrete import gold_program, passages_of
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
-from bonafide.report.decoded import decoded
+from bonafide.report.decoded import decoded, hash_of_documents
 from bonafide.search.discrete import DEFAULT_CAP, example_check
 from bonafide.tasks.discrete.passage import Passage, Reading
 from bonafide.tasks.discrete.program import Program
@@ -102,7 +102,8 @@ def evaluate_discrete(
     if known:
         figures["selection"] = _selection([ranked[name] for name in known], list(known.values()))
     path = out or run / "predictions.jsonl"
-    with decoded(path, run, examples, beam, reconstruction):
+    read = hash_of_documents(source.path)
+    with decoded(path, run, examples, beam, reconstruction, documents=read):
         write_predictions(path, predictions, readings.__getitem__, language)
     return DiscreteEvaluation(figures, outcomes, predictions, ranked)
 

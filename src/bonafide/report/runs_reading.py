@@ -21,7 +21,7 @@ from bonafide.learn.reading import ReadingAnswer
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
-from bonafide.report.decoded import decoded
+from bonafide.report.decoded import decoded, hash_of_documents
 from bonafide.sealed import vouched
 from bonafide.tasks.reading.matching import Matching
 from bonafide.tasks.reading.metrics import Prediction, right_mention, score
@@ -103,7 +103,8 @@ def evaluate_reading(
             if each
         }
     path = out or run / "predictions.jsonl"
-    with decoded(path, run, examples, beam, reconstruction), vouched(path):
+    read = hash_of_documents(source.path)
+    with decoded(path, run, examples, beam, reconstruction, documents=read), vouched(path):
         write_jsonl(path, lines)
     return ReadingEvaluation(figures, answers)
 

@@ -7,6 +7,9 @@
 Judgements come back as ``judge.judged.jsonl``, a line each: ``{"id", "choice", "judge", "time"}``, where the choice is
 left, right, both, neither or unsure. Of several judgements of a pair by one judge the last counts; of several judges
 the majority, and where there is none the pair is unsure. A line that a crash cut short is dropped, with a warning.
+
+Where left and right are the same, one solution is judged: it is right unless the choice is neither, and counts once for
+each method that it is from.
 """
 
 from __future__ import annotations
@@ -85,6 +88,16 @@ class Judgements:
     agreement: int
 
     @property
+    def singly(self) -> bool:
+        """Whether each line of the sheet is one solution, and no pair of two."""
+        return all(pair.left == pair.right for pair in self.pairs)
+
+    @property
+    def methods(self) -> set[str]:
+        """Whose solutions stand in the sheet."""
+        return {name for pair in self.pairs for name in (pair.left_from, pair.right_from)}
+
+    @property
     def verdicts(self) -> list[Verdict]:
         """One a method, in the order of their names."""
         right: Counter[str] = Counter()
@@ -100,6 +113,10 @@ class Judgements:
         for pair in self.pairs:
             choice = self.choices.get(pair.id, "unsure")
             if choice == "unsure":
+                continue
+            if pair.left == pair.right:
+                methods = dict.fromkeys((pair.left_from, pair.right_from))
+                found += [JudgedSolution(pair.example, pair.left, each, choice != "neither") for each in methods]
                 continue
             for side, text, method in (("left", pair.left, pair.left_from), ("right", pair.right, pair.right_from)):
                 found.append(JudgedSolution(pair.example, text, method, choice in (side, "both")))
@@ -124,6 +141,11 @@ def read_judgements(judged: Path, sheet: Path | None = None) -> Judgements:
         sheet = judged.with_name(judged.name.replace(".judged", "", 1))
     pairs = read_sheet(sheet)
     return counted(pairs, read_said(judged, {pair.id for pair in pairs}, sheet.name))
+
+
+def judged_beside(sheet: Path) -> Path:
+    """Where the judgements of a sheet are."""
+    return sheet.with_suffix(".judged.jsonl")
 
 
 def read_sheet(path: Path) -> list[Pair]:

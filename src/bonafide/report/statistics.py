@@ -3,7 +3,7 @@
 Two methods are compared over seeds (:func:`over_seeds`, paired as in the paper where both have the same), over examples
 (:func:`permutation_p` and :func:`bootstrap_interval`), and by the examples on which one is right and the other is not
 (:func:`flips`). Intervals are at 95 %. The arithmetic is scipy's; what is ours is which pairs go in, and what is said
-where a test has no answer: without two pairs, without any difference.
+where a test has no answer: without two pairs, without any difference, without any spread.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ class Interval:
 class SeedTest:
     """A t-test over seeds. ``effect`` is Cohen's d: the mean difference in standard deviations.
 
-    ``pairs``: 0 where the seeds are not the same, and the figures in no pairs.
+    ``pairs``: 0 where the seeds are not the same, and the figures in no pairs. Where there is a difference and no
+    spread to hold it against, there is no test: ``interval``, ``p`` and ``effect`` are None.
     """
 
     pairs: int
     difference: float
-    interval: Interval
-    p: float
-    effect: float
+    interval: Interval | None
+    p: float | None
+    effect: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,13 @@ def wilson(right: float, of: float) -> Interval:
 
 
 def paired_t(first: npt.ArrayLike, second: npt.ArrayLike) -> SeedTest | None:
-    """The t-test of paired figures, one a seed; None of fewer than two pairs.
-
-    Where all differences are the same there is no spread to hold them against: p is 1 if they are 0, else 0.
-    """
+    """The t-test of paired figures, one a seed; None of fewer than two pairs."""
     difference = differences(first, second)
     if len(difference) < 2:
         return None
     mean, spread = float(difference.mean()), float(difference.std(ddof=1))
     if spread <= 1e-12 * max(1.0, abs(mean)):
-        same = abs(mean) <= 1e-12
-        effect = 0.0 if same else math.copysign(math.inf, mean)
-        return SeedTest(len(difference), mean, Interval(mean, mean), float(same), effect)
+        return _without_spread(len(difference), mean)
     found = stats.ttest_1samp(difference, 0.0)
     low, high = found.confidence_interval(CONFIDENCE)
     return SeedTest(len(difference), mean, Interval(float(low), float(high)), float(found.pvalue), mean / spread)
@@ -105,8 +101,7 @@ def over_seeds(first: Mapping[int, float], second: Mapping[int, float]) -> SeedT
     mean = float(after.mean() - before.mean())
     spread = math.sqrt((before.var(ddof=1) + after.var(ddof=1)) / 2)
     if spread <= 1e-12 * max(1.0, abs(mean)):
-        same = abs(mean) <= 1e-12
-        return SeedTest(0, mean, Interval(mean, mean), float(same), 0.0 if same else math.copysign(math.inf, mean))
+        return _without_spread(0, mean)
     own = [each.var(ddof=1) / len(each) for each in (before, after)]
     error = math.sqrt(sum(own))
     freedom = sum(own) ** 2 / sum(each**2 / (len(of) - 1) for each, of in zip(own, (before, after), strict=True))
@@ -173,6 +168,13 @@ def differences(first: npt.ArrayLike, second: npt.ArrayLike) -> Values:
     if before.ndim != 1 or before.shape != after.shape:
         raise BonafideError(f"Expected figures in pairs, found the shapes {before.shape} and {after.shape}.")
     return after - before
+
+
+def _without_spread(pairs: int, mean: float) -> SeedTest:
+    """Of seeds that all say the same: there is a test only where that is no difference at all."""
+    if abs(mean) <= 1e-12:
+        return SeedTest(pairs, mean, Interval(mean, mean), 1.0, 0.0)
+    return SeedTest(pairs, mean, None, None, None)
 
 
 def _odds(share: float) -> float:

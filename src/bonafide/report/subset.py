@@ -6,10 +6,12 @@ The part is a store like any other: it names the examples and contexts of the wh
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 from bonafide.errors import BonafideError
 from bonafide.files import explained, made_folder
 from bonafide.learn.learnable import learnable
-from bonafide.solutions import FORMAT, SolutionStore, read_manifest, shard_name, write_manifest, write_shard
+from bonafide.solutions import FORMAT, MANIFEST, SolutionStore, read_manifest, shard_name, write_manifest, write_shard
 
 
 def write_subset(store: Path, out: Path, largest: float) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def write_subset(store: Path, out: Path, largest: float) -> dict[str, Any]:
     whole = learnable(read_manifest(store)["task"]).open_store(store)
     with explained(out, "write"):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise BonafideError(f"{out} is already there. Name another folder, or delete it first.")
+            raise _there(out)
     kept = _largest(whole, largest)
     chosen = {"largest": largest, "examples": len(whole), "of": content_of(whole)}
     return write_part(whole, out, {"subset": chosen}, _sets(whole, kept), len(kept))
@@ -55,10 +57,11 @@ def write_part(
         "shard_examples": source["shard_examples"],
     }
     identity = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
-    part = out.with_name(f".{out.name}.part")
-    with made_folder(out.parent), explained(out, "write"):
-        shutil.rmtree(part, ignore_errors=True)  # of one that was killed
+    place = out.resolve()
+    with made_folder(place.parent), explained(out, "write"):
+        held = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent))
         try:
+            part = held / "store"  # with the usual permissions, which a temporary folder has not
             part.mkdir()
             most = source["shard_examples"]
             counts = [
@@ -66,11 +69,28 @@ def write_part(
                 for number in range(-(-count // most))
             ]
             write_manifest(part, about, counts)
-            part.replace(out)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+            _put(part, place)
+        finally:
+            shutil.rmtree(held, ignore_errors=True)
     return read_manifest(out)
+
+
+def _put(part: Path, place: Path) -> None:
+    """Move a finished store to its place, whole; into the folder that the user stands in, the manifest last."""
+    if place == Path.cwd():  # a folder put in its stead would be another one
+        for path in sorted(part.iterdir(), key=lambda each: each.name == MANIFEST):
+            path.replace(place / path.name)
+        return
+    try:
+        part.replace(place)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _there(place) from None
+        raise
+
+
+def _there(out: Path) -> BonafideError:
+    return BonafideError(f"{out} is already there. Name another folder, or delete it first.")
 
 
 def _largest(store: SolutionStore[Any], share: float) -> set[str]:

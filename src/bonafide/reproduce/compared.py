@@ -2,7 +2,8 @@
 
 Over seeds a t-test, paired as in the paper where both rows have the same seeds, Welch's where they have not; over
 examples a permutation test and a bootstrap interval of each example's mean over all seeds of a row. A bar on p asks it
-of both tests: of the larger p. Where a row has one seed there is no t-test, and the permutation test alone decides.
+of both tests: of the larger p. Where a row has one seed, or all seeds differ by the same, there is no t-test, and the
+permutation test alone decides.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """The larger of both tests."""
-        return self.over_examples if self.over_seeds is None else max(self.over_examples, self.over_seeds.p)
+        """The larger of both tests; of the one over examples where there is no t-test."""
+        seeds = None if self.over_seeds is None else self.over_seeds.p
+        return self.over_examples if seeds is None else max(self.over_examples, seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ def _difference_verdict(table: Table, results: Results, check: Check) -> Verdict
     if found is None:
         return Verdict(bar, _seeds(table, results, check), "open")
     met = found.difference >= 0.01 * check.mean - _ROUNDING and (check.p is None or found.p < check.p)
-    seeds = "" if found.over_seeds is None else f", p {p_value(found.over_seeds.p)} over seeds"
+    test = found.over_seeds
+    seeds = "" if test is None or test.p is None else f", p {p_value(test.p)} over seeds"
     words = f"{points(found.difference, found.interval)}, p {p_value(found.over_examples)} over examples{seeds}"
     return Verdict(bar, f"{words}{_so_far(table, results, check)}", "met" if met else "missed")
 
