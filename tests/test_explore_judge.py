@@ -23,12 +23,13 @@ from bonafide.explore.judge import Sheet, make_sheet
 from bonafide.explore.judging import Bench, open_sheet
 from bonafide.explore.queries import parse_sql, plain_sql
 from bonafide.explore.workspace import Workspace
-from bonafide.report.judging import read_judgements
+from bonafide.report.judging import Verdict, read_judgements
 from bonafide.sealed import sums_of
 from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, same_answer
 from bonafide.tasks.sql.tables import Table
+from explored import opened_app
 
 SALES = Table(
     "sales",
@@ -240,6 +241,25 @@ def test_a_pair_is_shown_with_its_table_and_what_cannot_be_read_as_text(tmp_path
         plain = bench.shown(other)
         assert (plain.left.pieces, plain.left.lit, plain.compared) == ((("l", ""),), None, False)
     workspace.close()
+
+
+def test_a_solution_alone_is_shown_once_and_asked_whether_it_is_right(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("City,Month,Units\nOslo,May,3\nLyon,May,1\n")
+    write_jsonl(tmp_path / "examples.jsonl", [{"id": "q1", "question": "how many in Oslo in May?", "answers": [3]}])
+    search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[tmp_path / "sales.csv"])
+    query = 'SELECT MAX("Units") FROM "sales"'
+    same = {"left": query, "right": query, "left_from": "mimax", "right_from": "mimax"}
+    write_jsonl(tmp_path / "right.jsonl", [pair("1", **same)])
+    with opened_app(Workspace(tmp_path / "store"), sheet=tmp_path / "right.jsonl") as client:
+        page = client.get("/judge/0").text
+        assert page.count("<article>") == 1
+        assert re.findall('<button name="choice" value="(.*?)"', page) == ["both", "neither", "unsure"]
+        assert "distinguishing" not in page
+        client.post("/judge/0", data={"choice": "neither"})
+        page = client.get("/judge/0").text
+    assert "you said: <b>wrong</b>" in page
+    assert "How often a right answer has a right solution" in page
+    assert read_judgements(tmp_path / "right.judged.jsonl").verdicts == [Verdict("mimax", 0, 1)]
 
 
 def test_the_runs_own_sheet_holds_the_disagreements_in_random_order(tmp_path: Path) -> None:

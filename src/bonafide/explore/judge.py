@@ -96,6 +96,11 @@ class Sheet:
         found = self._counted()
         return _share("judges", found.agreement, found.judged_by_several) if found.judged_by_several else None
 
+    @property
+    def singly(self) -> bool:
+        """Whether each line is one solution, and no pair of two."""
+        return self._counted().singly
+
     def _counted(self) -> Judgements:
         return counted(self.pairs, self._said)
 

@@ -54,7 +54,7 @@ class Bench:
         opened = self._workspace.open(place)
         left, left_solution = self._side(pair.left, opened)
         right, right_solution = self._side(pair.right, opened)
-        if not isinstance(left_solution, Query) or not isinstance(right_solution, Query):
+        if pair.left == pair.right or not isinstance(left_solution, Query) or not isinstance(right_solution, Query):
             return Shown(pair, answer, left, right, False, None)
         found = distinguish(left_solution, right_solution, opened.context)
         if found is None:
