@@ -1,10 +1,9 @@
-"""Comparing methods: groups and seeds, figures that are the evaluation's own, the blind sheet and its judgements."""
+"""Comparing methods: figures that are the evaluation's own, tests, breakdowns, what cannot be compared."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,11 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from bonafide.cli import app
-from bonafide.errors import BonafideError, InvalidFileError
+from bonafide.errors import BonafideError
 from bonafide.evaluate.predictions import write_predictions
 from bonafide.evaluate.sql import SqlPrediction
-from bonafide.examples import Example, read_gold, write_jsonl
-from bonafide.explore.judge import Sheet
+from bonafide.examples import Example, write_jsonl
 from bonafide.files import content_hash
-from bonafide.learn.learnable import learnable
 from bonafide.learn.saved import load
 from bonafide.learn.sql import SqlAnswer
 from bonafide.learn.trainer import train
@@ -28,64 +25,28 @@ from bonafide.report.cases import case_studies
 from bonafide.report.compare import ANSWER, SOLUTION, Comparison, compare_runs
 from bonafide.report.compare_page import described, tables, to_json
 from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_decoded
-from bonafide.report.judging import judged_flips, read_judgements, right_answers, sheet, write_sheet
-from bonafide.report.predicted import answer_type, asked_of_store
+from bonafide.report.judging import read_judgements
+from bonafide.report.predicted import answer_type
 from bonafide.report.runs import evaluate_run
 from bonafide.report.statistics import wilson
-from bonafide.report.subset import write_part, write_subset
+from bonafide.report.tabled import percent
 from bonafide.sealed import read_sealed, write_sealed
-from bonafide.search.sql import search_sql
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
 from bonafide.tasks.sql.readers import read_tables
-from tiny_runs import recipe, write_data
+from compared_runs import ambiguous, known_in, predict, retold, runs, write_runs
+from tiny_runs import recipe
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data, and runs of two methods with two seeds each: ``hard-em-5``, ``hard-em-6``, ``mimax-5``, ``mimax-6``."""
-    folder = write_data(tmp_path_factory.mktemp("data"))
-    for method in ("hard-em", "mimax"):
-        for seed in (5, 6):
-            settings = recipe(folder, method, train={"seed": seed, "epochs": 1.0, "checkpoint_every": 1000})
-            train(settings, folder / f"{method}-{seed}")
-    return folder
-
-
-def runs(data: Path) -> list[Path]:
-    return [data / f"{method}-{seed}" for method in ("hard-em", "mimax") for seed in (5, 6)]
-
-
-def predict(data: Path, run: Path, right: set[str], genuine: set[str]) -> None:
-    """Let a run predict gold for the genuine, another solution of the set for the rest of the right, else nothing."""
-    asked = asked_of_store(data / "solutions")
-    gold, store = read_gold(data / "train" / "gold.jsonl"), learnable("sql").open_store(data / "solutions")
-    made = []
-    for name, solutions in store:
-        true = asked.gold(gold[name], asked.examples[name])
-        spurious = next((each for each in solutions if each != true), None)
-        query = true if name in genuine else spurious if name in right else None
-        made.append(SqlPrediction(name, query, -1.0))
-    write_predictions(run / "predictions.jsonl", made, lambda name: asked.context_of(asked.examples[name]))
-
-
-def ambiguous(data: Path) -> list[str]:
-    store = learnable("sql").open_store(data / "solutions")
-    return [name for name, solutions in store if len(solutions) > 1]
+    return write_runs(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture
 def known(data: Path) -> tuple[Comparison, list[str]]:
-    """HardEM right on the first 20 of 30 examples, by spurious solutions; MIMAX on the last 20, by gold ones."""
-    names = ambiguous(data)[:30]
-    for run in runs(data):
-        first = "hard-em" in run.name
-        part = set(names[:20] if first else names[10:])
-        predict(data, run, part, set() if first else part)
-    gold = data / "train" / "gold.jsonl"
-    found = compare_runs(runs(data), data / "train" / "examples.jsonl", gold, data / "solutions")
-    return found, names
+    return known_in(data)
 
 
 def test_figures_are_those_of_the_evaluation_and_tests_are_scipys(data: Path) -> None:
@@ -305,20 +266,13 @@ def test_breakdowns_are_means_over_seeds_and_not_rounded(data: Path) -> None:
     for run, right in zip(runs(data), ({name}, set(), set(), set()), strict=True):
         predict(data, run, right, set())
     found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
+    shown = {cell for table in tables(found) for row in table.rows for cell in row}
     for groups in (found.by_set_size(ANSWER), found.by_answer_type(ANSWER)):
         (part,) = [each for each in groups["hard-em"].values() if each.right]
         assert (part.right, part.share) == (0.5, 0.5 / part.of)
-        assert part.interval == wilson(0.5, part.of)
+        assert percent(part.share, wilson(0.5, part.of)) in shown
     (said,) = [each for each in to_json(found)["by_set_size"][ANSWER]["hard-em"].values() if each["right"]]
     assert said["share"] == 0.5 / said["of"]
-
-
-def test_sides_that_were_exchanged_are_another_pair(known: tuple[Comparison, list[str]]) -> None:
-    """Else what was said of the left one in a sheet would be counted for the other method after it was drawn anew."""
-    one, other = ({pair.id: pair.left_from for pair in sheet(known[0], seed)} for seed in (0, 1))
-    assert len(one) == len(other) == 10
-    assert 0 < len(set(one) & set(other)) < 10
-    assert all(one[name] == other[name] for name in set(one) & set(other))
 
 
 def test_types_of_answers() -> None:
@@ -330,181 +284,6 @@ def test_types_of_answers() -> None:
     ]  # fmt: skip
     assert of("Oslo", "Kristiania", task="reading") == "text"
     assert of(("Oslo", "Riga"), task="discrete") == "several"
-
-
-def test_the_sheet_pairs_different_solutions_with_the_same_right_answer(
-    known: tuple[Comparison, list[str]],
-) -> None:
-    found, names = known
-    pairs = sheet(found)
-    assert {pair.example for pair in pairs} == set(names[10:20])
-    assert all(pair.left != pair.right for pair in pairs)
-    assert {pair.left_from for pair in pairs} == {"hard-em", "mimax"}
-    assert all({pair.left_from, pair.right_from} == {"hard-em", "mimax"} for pair in pairs)
-    assert sheet(found) == pairs
-    others = sheet(found, seed=1)
-    assert {pair.example for pair in others} == {pair.example for pair in pairs}
-    assert [pair.left for pair in others] != [pair.left for pair in pairs]
-    assert len(sheet(found, most=4)) == 4
-
-
-def test_judgements_say_whose_solution_is_right(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
-    found, _ = known
-    pairs = sheet(found)
-    write_sheet(tmp_path / "judge.jsonl", pairs)
-
-    def side(place: int, method: str) -> str:
-        return "left" if pairs[place].left_from == method else "right"
-
-    said = [
-        (0, side(0, "mimax"), "a"),
-        (1, side(1, "hard-em"), "a"),
-        (1, side(1, "mimax"), "a"),  # a thought better of it
-        (2, "both", "a"),
-        (3, "neither", "a"),
-        (4, "unsure", "a"),
-        (5, side(5, "mimax"), "a"),
-        (5, side(5, "mimax"), "b"),
-        (6, "left", "a"),
-        (6, "right", "b"),  # no majority
-    ]
-    lines = ({"id": pairs[place].id, "choice": choice, "judge": judge, "time": 0} for place, choice, judge in said)
-    write_jsonl(tmp_path / "judge.judged.jsonl", lines)
-    judgements = read_judgements(tmp_path / "judge.judged.jsonl")
-    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [("hard-em", 1, 5), ("mimax", 4, 5)]
-    assert judgements.verdicts[1].interval == wilson(4, 5)
-    assert (judgements.judged_by_several, judgements.agreement) == (2, 1)
-
-
-def test_what_the_judge_page_records_is_read_back(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
-    write_sheet(tmp_path / "judge.jsonl", sheet(known[0]))
-    page = Sheet(tmp_path / "judge.jsonl", "a")
-    page.record(0, "both")
-    page.record(1, "neither")
-    judgements = read_judgements(page.judged)
-    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [
-        (each.name, each.right, each.of) for each in page.accuracies()
-    ]
-
-
-def test_pairs_that_only_one_gets_right_are_tested(known: tuple[Comparison, list[str]], tmp_path: Path) -> None:
-    found, _ = known
-    pairs = sheet(found)
-    write_sheet(tmp_path / "judge.jsonl", pairs)
-    said = [*(["mimax"] * 6), "hard-em", "both", "neither", "unsure"]
-    sides = {"both": "both", "neither": "neither", "unsure": "unsure"}
-    choices = [
-        sides.get(each) or ("left" if pair.left_from == each else "right")
-        for pair, each in zip(pairs, said, strict=True)
-    ]
-    write_jsonl(
-        tmp_path / "judge.judged.jsonl",
-        ({"id": pair.id, "choice": choice} for pair, choice in zip(pairs, choices, strict=True)),
-    )
-    judgements = read_judgements(tmp_path / "judge.judged.jsonl")
-    tested = judged_flips(judgements, "hard-em", "mimax")
-    assert (tested.gained, tested.lost, tested.p) == (6, 1, pytest.approx(stats.binomtest(6, 7).pvalue))
-    verdicts, paired = tables(found, judgements)[-2:]
-    assert "does not say how often a method is right" in verdicts.note
-    assert "9 of 10 were judged with certainty" in verdicts.note
-    assert paired.rows[0][1:3] == ["6", "1"]
-    (listed,) = to_json(found, judgements)["judged_flips"]
-    assert (listed["first"], listed["second"], listed["gained"], listed["lost"]) == ("hard-em", "mimax", 6, 1)
-    write_sheet(tmp_path / "other.jsonl", [replace(pair, left_from="solver", right_from="mimax") for pair in pairs])
-    write_jsonl(tmp_path / "other.judged.jsonl", [{"id": pairs[0].id, "choice": "both"}])
-    with pytest.raises(BonafideError, match=r"sheet is of mimax and solver, and compared are hard-em, mimax"):
-        tables(found, read_judgements(tmp_path / "other.judged.jsonl"))
-
-
-def test_a_sample_of_right_answers_says_how_often_they_have_a_right_solution(
-    known: tuple[Comparison, list[str]], tmp_path: Path
-) -> None:
-    found, names = known
-    made = right_answers(found, most=15)
-    drawn = {
-        name: [pair.example for pair in made if name in (pair.left_from, pair.right_from)]
-        for name in ("hard-em", "mimax")
-    }
-    assert [len(set(each)) for each in drawn.values()] == [15, 15]
-    assert set(drawn["hard-em"]) <= set(names[:20])
-    assert set(drawn["mimax"]) <= set(names[10:])
-    assert all(pair.left == pair.right for pair in made)
-    assert right_answers(found, most=15) == made != right_answers(found, seed=1, most=15)
-    assert len(right_answers(found)) == 40  # all, of both
-    write_sheet(tmp_path / "right.jsonl", made)
-    page = Sheet(tmp_path / "right.jsonl", "a")
-    for place, pair in enumerate(made):
-        page.record(place, "both" if pair.left_from == "mimax" else "neither" if place % 2 else "left")
-    judgements = read_judgements(page.judged)
-    lefts = sum(pair.left_from == "hard-em" and not place % 2 for place, pair in enumerate(made))
-    assert [(each.method, each.right, each.of) for each in judgements.verdicts] == [
-        ("hard-em", lefts, 15), ("mimax", 15, 15),
-    ]  # fmt: skip
-    made_of = tables(found, judgements)[-1]
-    assert made_of.title == "Right solutions of right answers, as people judge them"
-    assert to_json(found, judgements)["judged_flips"] == []
-
-
-def test_a_solution_that_both_methods_have_is_judged_once_for_both(data: Path, tmp_path: Path) -> None:
-    names = set(ambiguous(data)[:8])
-    for run in runs(data):
-        predict(data, run, names, names)
-    found = compare_runs(runs(data), data / "train" / "examples.jsonl", None, data / "solutions")
-    assert sheet(found) == []
-    made = right_answers(found)
-    assert [(pair.left_from, pair.right_from) for pair in made] == [("hard-em", "mimax")] * 8
-    write_sheet(tmp_path / "right.jsonl", made)
-    write_jsonl(
-        tmp_path / "right.judged.jsonl",
-        ({"id": pair.id, "choice": choice} for pair, choice in zip(made, ("left", "neither"), strict=False)),
-    )
-    verdicts = read_judgements(tmp_path / "right.judged.jsonl").verdicts
-    assert [(each.method, each.right, each.of) for each in verdicts] == [("hard-em", 1, 2), ("mimax", 1, 2)]
-
-
-def test_a_sheet_is_not_written_over_the_one_that_was_judged(
-    known: tuple[Comparison, list[str]], tmp_path: Path
-) -> None:
-    pairs, path = sheet(known[0]), tmp_path / "judge.jsonl"
-    write_sheet(path, [])
-    assert not path.exists()
-    write_sheet(path, pairs)
-    Sheet(path, "a").record(3, "both")
-    before = path.read_bytes()
-    with pytest.raises(
-        BonafideError, match=r"judge\.judged\.jsonl holds judgements of 1 pairs that this sheet would not"
-    ):
-        write_sheet(path, pairs[:3])
-    assert path.read_bytes() == before
-    write_sheet(path, pairs[3:])
-    assert read_judgements(tmp_path / "judge.judged.jsonl").choices == {pairs[3].id: "both"}
-
-
-def test_answers_that_are_the_same_but_for_rounding_are_a_pair(data: Path, tmp_path: Path) -> None:
-    """The mean of three times 2.7 is 2.7000000000000006."""
-    table, examples = tmp_path / "sales.csv", tmp_path / "asked.jsonl"
-    table.write_text("City,Weight\nOslo,2.7\nOslo,2.7\nOslo,2.7\nBonn,8\n")
-    asked = [("q", "what is the largest weight in Oslo", 2.7), ("r", "the weight in Bonn", 8)]
-    write_jsonl(examples, [{"id": i, "question": q, "answers": [a]} for i, q, a in asked])
-    pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
-    for run, aggregate in zip(pair, (Aggregate.MEAN, Aggregate.MAX), strict=True):
-        predictions = [
-            SqlPrediction(name, Query(1, aggregate, frozenset({Condition(0, Operator.EQUAL, city)})), -1.0)
-            for name, city in (("q", "oslo"), ("r", "bonn"))
-        ]
-        write_predictions(run / "predictions.jsonl", predictions, lambda _: read_tables(table)["sales"])
-    assert {each.example for each in sheet(compare_runs(pair, examples, table=[table]))} == {"q", "r"}
-
-
-def test_judgements_of_another_sheet_are_refused(tmp_path: Path) -> None:
-    fields = ("id", "example", "question", "left", "right", "left_from", "right_from")
-    write_jsonl(tmp_path / "judge.jsonl", [dict.fromkeys(fields, "x")])
-    write_jsonl(tmp_path / "judge.judged.jsonl", [{"id": "y", "choice": "left"}, {"id": "x", "choice": "perhaps"}])
-    with pytest.raises(InvalidFileError) as error:
-        read_judgements(tmp_path / "judge.judged.jsonl")
-    assert [each.field for each in error.value.problems] == ["id", "choice"]
-    with pytest.raises(BonafideError, match="does not say which sheet"):
-        read_judgements(tmp_path / "mine.jsonl")
 
 
 def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[str]], data: Path) -> None:
@@ -563,44 +342,6 @@ def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
         compare_runs([tmp_path / "again", data / "hard-em-5"])
 
 
-def test_runs_of_one_method_are_set_apart_by_their_settings(data: Path, tmp_path: Path) -> None:
-    shutil.copytree(data / "mimax-5", tmp_path / "other")
-    values = read_sealed(tmp_path / "other" / "recipe.json")
-    values["objective"]["options"]["switch"] = 3.0
-    write_sealed(tmp_path / "other" / "recipe.json", values)
-    for run in (data / "mimax-5", tmp_path / "other"):
-        (run / "predictions.jsonl").unlink(missing_ok=True)
-    found = compare_runs([data / "mimax-5", tmp_path / "other"])
-    assert [each.name for each in found.methods] == [
-        "mimax (objective.options.switch=2.0)", "mimax (objective.options.switch=3.0)",
-    ]  # fmt: skip
-    assert "Not all were trained on the same" not in described(found)
-
-
-def test_runs_of_one_method_are_set_apart_by_what_they_were_trained_on(data: Path, tmp_path: Path) -> None:
-    for seed, split in ((5, "train"), (6, "dev")):
-        run = shutil.copytree(data / f"mimax-{seed}", tmp_path / split)
-        (run / "predictions.jsonl").unlink(missing_ok=True)
-        values = read_sealed(run / "recipe.json")
-        write_sealed(run / "recipe.json", values | {"data": values["data"] | {"solutions": ""}})
-        search_sql(data / split / "examples.jsonl", run / "solutions")
-    found = compare_runs([tmp_path / "train", tmp_path / "dev"])
-    hashes = [content_hash(data / split / "examples.jsonl") for split in ("train", "dev")]
-    assert [each.name for each in found.methods] == [f"mimax (train examples='{each[:12]}')" for each in hashes]
-    assert "Not all were trained on the same examples." in described(found)
-    shutil.rmtree(tmp_path / "dev" / "solutions")  # then nothing is known of it
-    with pytest.raises(BonafideError, match="found mimax alone"):
-        compare_runs([tmp_path / "train", tmp_path / "dev"])
-
-
-def retold(run: Path, out: Path, **changed: dict[str, object]) -> Path:
-    """A copy of a run, without its predictions, whose recipe has other settings."""
-    shutil.copytree(run, out, ignore=shutil.ignore_patterns("predictions*"))
-    values = read_sealed(out / "recipe.json")
-    write_sealed(out / "recipe.json", values | {name: values[name] | part for name, part in changed.items()})
-    return out
-
-
 def test_a_note_on_predictions_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
     pair = [retold(data / name, tmp_path / name) for name in ("hard-em-5", "mimax-5")]
     examples = data / "dev" / "examples.jsonl"
@@ -612,82 +353,3 @@ def test_a_note_on_predictions_that_was_spoilt_by_hand_is_refused_in_a_sentence(
         note.write_text(json.dumps(values))
         with pytest.raises(BonafideError, match=r"predictions\.made\.json is not as bonafide evaluate writes it"):
             compare_runs(pair, examples)
-
-
-def test_where_a_store_lies_and_how_often_is_written_sets_no_seeds_apart(data: Path, tmp_path: Path) -> None:
-    """As ``bonafide train --starts`` writes them: the first seed searches, the others name its store."""
-    base = retold(data / "hard-em-5", tmp_path / "base")
-    first = retold(data / "mimax-5", tmp_path / "seed-5", data={"solutions": ""})
-    shutil.copytree(data / "solutions", first / "solutions")
-    kept = {"checkpoint_every": 7, "log_every": 9}
-    other = retold(data / "mimax-6", tmp_path / "seed-6", data={"solutions": str(first / "solutions")}, train=kept)
-    found = compare_runs([base, first, other], data / "dev" / "examples.jsonl")
-    assert {each.name: list(each.runs) for each in found.methods} == {"hard-em": [5], "mimax": [5, 6]}
-    assert "Not all were trained on the same" not in described(found)
-
-
-def test_the_hard_part_of_a_store_is_other_data_than_the_whole_however_it_was_taken(data: Path, tmp_path: Path) -> None:
-    write_subset(data / "solutions", tmp_path / "hard", 0.5)
-    write_subset(tmp_path / "hard", tmp_path / "harder", 0.5)
-    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
-    part = retold(data / "mimax-5", tmp_path / "part", data={"solutions": str(tmp_path / "hard")})
-    share = retold(data / "mimax-6", tmp_path / "share", data={"largest": 0.5})
-    harder = retold(data / "mimax-5", tmp_path / "least", data={"solutions": str(tmp_path / "harder")})
-    fewer = retold(data / "mimax-6", tmp_path / "fewer", data={"solutions": str(tmp_path / "hard"), "largest": 0.5})
-    searched = content_hash(data / "train" / "examples.jsonl")[:12]
-    found = compare_runs([whole, part, share, harder, fewer], data / "dev" / "examples.jsonl")
-    assert {each.name: list(each.runs.values()) for each in found.methods} == {
-        f"mimax (train examples='{searched}')": [whole],
-        f"mimax (train examples='24 largest of {searched}')": [part, share],
-        f"mimax (train examples='12 largest of {searched}')": [harder, fewer],
-    }
-    assert "Not all were trained on the same examples." in described(found)
-    assert "Not all" not in described(compare_runs([base, whole], data / "dev" / "examples.jsonl"))
-    other = compare_runs([base, part], data / "dev" / "examples.jsonl")
-    assert "Not all were trained on the same examples." in described(other)
-
-
-def test_sets_that_were_cut_are_other_data_than_the_whole_ones(data: Path, tmp_path: Path) -> None:
-    store = learnable("sql").open_store(data / "solutions")
-    write_part(store, tmp_path / "cut", {"likeliest": {"most": 3, "said": False}}, iter(store), len(store))
-    base, whole = (retold(data / f"{name}-5", tmp_path / name) for name in ("hard-em", "mimax"))
-    cut = retold(data / "mimax-6", tmp_path / "run", data={"solutions": str(tmp_path / "cut")})
-    found = compare_runs([whole, cut], data / "dev" / "examples.jsonl")
-    assert [each.name for each in found.methods] == [
-        "mimax",
-        "mimax (search.likeliest.most=3, search.likeliest.said=False)",
-    ]
-    assert "Not all were trained on the same solution sets." in described(found)
-    gold = {"method": "supervised", "options": {}}
-    solved = [retold(each, tmp_path / f"solved-{each.name}", objective=gold) for each in (whole, cut)]
-    found = compare_runs([base, *solved], data / "dev" / "examples.jsonl")  # they learn from no set
-    assert {each.name: len(each.runs) for each in found.methods} == {"hard-em": 1, "supervised": 2}
-    assert "Not all were trained on the same" not in described(found)
-
-
-def test_a_store_that_is_gone_is_told(data: Path, tmp_path: Path) -> None:
-    base = retold(data / "hard-em-5", tmp_path / "base")
-    lost = retold(data / "mimax-5", tmp_path / "lost", data={"solutions": str(tmp_path / "gone")})
-    found = compare_runs([base, lost], data / "dev" / "examples.jsonl")
-    assert "What 1 of the 2 runs were trained on is not known: their stores are gone." in described(found)
-
-
-def test_a_recipe_that_was_spoilt_by_hand_is_refused_in_a_sentence(data: Path, tmp_path: Path) -> None:
-    spoilt = {
-        "data": lambda recipe: recipe.pop("data"),
-        "objective.method": lambda recipe: recipe["objective"].pop("method"),
-        "train.seed": lambda recipe: recipe["train"].update(seed="x"),
-    }
-    for name, spoil in spoilt.items():
-        run = retold(data / "mimax-5", tmp_path / name)
-        values = read_sealed(run / "recipe.json")
-        spoil(values)
-        (run / "recipe.json").write_text(json.dumps(values))
-        with pytest.raises(BonafideError, match=rf"recipe\.json is not as bonafide train writes it: {name} is"):
-            compare_runs([data / "hard-em-5", run], data / "dev" / "examples.jsonl")
-    run = retold(data / "mimax-5", tmp_path / "no-root")
-    values = read_sealed(run / "recipe.json")
-    del values["data"]["root"]
-    (run / "recipe.json").write_text(json.dumps(values))
-    with pytest.raises(BonafideError, match="Give examples with --examples"):
-        compare_runs([run, data / "hard-em-5"])

@@ -64,9 +64,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How many are right, of how many."""
+    """How many are right, over several runs on average, of how many."""
 
-    right: int
+    right: float
     of: int
 
     @property
@@ -74,7 +74,7 @@ class Accuracy:
         """``right / of``; 0 of nothing."""
         return self.right / self.of if self.of else 0.0
 
-    def to_json(self) -> dict[str, float | int]:
+    def to_json(self) -> dict[str, float]:
         """The share with its counts."""
         return {"share": self.share, "right": self.right, "of": self.of}
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from bonafide.documents import documents_beside
 from bonafide.errors import BonafideError
+from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
@@ -110,28 +111,6 @@ class Contrast:
     flips: Mapping[int, Flips]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some of the examples: how many are right, as a mean over seeds, of how many."""
-
-    right: float
-    of: int
-
-    @property
-    def share(self) -> float:
-        """``right / of``."""
-        return self.right / self.of
-
-    @property
-    def interval(self) -> Interval:
-        """Wilson's, each example counted once."""
-        return wilson(self.right, self.of)
-
-    def to_json(self) -> dict[str, float]:
-        """The share with its counts."""
-        return {"share": self.share, "right": self.right, "of": self.of}
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Methods on the same examples; ``sizes`` are those of the solution sets."""
@@ -165,11 +144,11 @@ class Comparison:
             }
         return found
 
-    def by_answer_type(self, figure: str) -> dict[str, dict[str, Part]]:
+    def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
         """By method and type of answer."""
         return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)
 
-    def by_set_size(self, figure: str) -> dict[str, dict[str, Part]]:
+    def by_set_size(self, figure: str) -> dict[str, dict[str, Accuracy]]:
         """By method and size of the solution set."""
         names = [_bucket(low, high) for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True)]
 
@@ -180,14 +159,14 @@ class Comparison:
 
     def _grouped(
         self, figure: str, group: Callable[[Predicted], str], order: Sequence[str] | None
-    ) -> dict[str, dict[str, Part]]:
+    ) -> dict[str, dict[str, Accuracy]]:
         labels = np.array([group(each) for each in next(iter(self.methods[0].predicted.values()))])
         listed = [name for name in order or sorted(set(labels.tolist())) if (labels == name).any()]
-        found: dict[str, dict[str, Part]] = {}
+        found: dict[str, dict[str, Accuracy]] = {}
         for method in self.methods:
             share = method.right(figure).mean(axis=0)
             found[method.name] = {
-                name: Part(float(share[labels == name].sum()), int((labels == name).sum())) for name in listed
+                name: Accuracy(float(share[labels == name].sum()), int((labels == name).sum())) for name in listed
             }
         return found
 

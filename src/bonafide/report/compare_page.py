@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError
+from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast, Part
+from bonafide.report.compare import Comparison, Contrast
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements, judged_flips
 from bonafide.report.learning import CASE_STYLE
@@ -223,18 +224,18 @@ def _flips(
     return Tabled(f"Examples that flip from {first} to {second}", note, head, rows)
 
 
-def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Part]]]]:
+def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Accuracy]]]]:
     return [
         (f"{figure.capitalize()} by size of the solution set", comparison.by_set_size(figure)),
         (f"{figure.capitalize()} by type of answer", comparison.by_answer_type(figure)),
     ]
 
 
-def _breakdown(title: str, found: Mapping[str, Mapping[str, Part]]) -> Tabled:
+def _breakdown(title: str, found: Mapping[str, Mapping[str, Accuracy]]) -> Tabled:
     methods = list(found)
     rows = [
         [label, f"{found[methods[0]][label].of:,}", *(
-            percent(found[name][label].share, found[name][label].interval) for name in methods
+            percent(each.share, wilson(each.right, each.of)) for each in (found[name][label] for name in methods)
         )]
         for label in found[methods[0]]
     ]  # fmt: skip
@@ -279,11 +280,12 @@ def _judged_flips(comparison: Comparison, judgements: Judgements) -> list[tuple[
     return [(first, second, each) for first, second, each in found if each is not None]
 
 
-def _bars(group: Mapping[str, Part]) -> dict[str, tuple[float, float, float]]:
-    return {label: (each.share, each.interval.low, each.interval.high) for label, each in group.items()}
+def _bars(group: Mapping[str, Accuracy]) -> dict[str, tuple[float, float, float]]:
+    intervals = {label: wilson(each.right, each.of) for label, each in group.items()}
+    return {label: (group[label].share, each.low, each.high) for label, each in intervals.items()}
 
 
-def _shares(found: Mapping[str, Mapping[str, Part]]) -> dict[str, Any]:
+def _shares(found: Mapping[str, Mapping[str, Accuracy]]) -> dict[str, Any]:
     return {name: {label: each.to_json() for label, each in group.items()} for name, group in found.items()}
 
 
