@@ -37,7 +37,7 @@ from bonafide.reproduce.results import (
 )
 from bonafide.reproduce.runs import Asked, fill, missing, planned, refusals, results_of
 from bonafide.reproduce.shown import write_table
-from bonafide.reproduce.tables import table
+from bonafide.reproduce.tables import Table, table
 from bonafide.synth.discrete import write_discrete_benchmark
 from bonafide.synth.reading import PLAIN, write_reading_benchmark
 from bonafide.synth.sql import write_benchmark
@@ -427,12 +427,17 @@ def interrupted(job: runs.Job, monkeypatch: pytest.MonkeyPatch, step: int = 10) 
     monkeypatch.setattr(Watch, "__call__", watch)
 
 
+def one_job(folder: Path) -> tuple[Table, Asked, runs.Job]:
+    """The only run of a table, which is not begun."""
+    wanted, asked = table("sql-synthetic"), Asked(folder / "out", write_data(folder / "data"), 1, ROWS[:1], TINY)
+    (job,) = planned(wanted, asked)
+    return wanted, asked, job
+
+
 def test_a_run_that_was_interrupted_goes_on_after_its_folder_and_its_data_were_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = table("sql-synthetic")
-    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
-    (job,) = planned(wanted, asked)
+    wanted, asked, job = one_job(tmp_path)
     interrupted(job, monkeypatch)
     (tmp_path / "out").rename(tmp_path / "elsewhere")
     (tmp_path / "data").rename(tmp_path / "questions")
@@ -453,9 +458,7 @@ def test_a_run_that_was_interrupted_goes_on_after_its_folder_and_its_data_were_m
 def test_a_run_of_other_data_is_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str, trained: bool
 ) -> None:
-    wanted = table("sql-synthetic")
-    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
-    (job,) = planned(wanted, asked)
+    wanted, asked, job = one_job(tmp_path)
     if trained:
         run_job(job.content)
         results_of(wanted, asked)[ROWS[0]][0].path.unlink()
@@ -474,9 +477,7 @@ def test_a_run_of_other_settings_in_the_same_folder_is_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a default has changed since it was interrupted."""
-    wanted = table("sql-synthetic")
-    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ROWS[:1], TINY)
-    (job,) = planned(wanted, asked)
+    wanted, asked, job = one_job(tmp_path)
     interrupted(job, monkeypatch)
     job.content["recipe"]["train"]["clip"] = 0.5
     run_job(job.content)
