@@ -273,6 +273,35 @@ def test_drawn_candidates_have_the_scores_they_have_among_all(data: Path, tmp_pa
     assert found[0] == found[1] != found[2]
 
 
+def test_draws_of_one_example_share_its_context_and_equal_draws_are_scored_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recipe(data, "vae", reconstructor={"dropout": 0.0})
+    with RunFolder.open(tmp_path / "run", made, resume=False) as folder:
+        trainer = Trainer(made, load_training_data(made, folder.path), folder)
+    reconstructor = trainer.models.reconstructor
+    assert reconstructor is not None
+    batch, read, log_prob = MicroBatch(trainer.items[:6], trainer.models, START, 0), [], reconstructor.log_prob
+    monkeypatch.setattr(reconstructor, "log_prob", lambda each: read.append(each) or log_prob(each))
+    first, second, third = batch.offsets[1:4].tolist()
+    draws = torch.tensor([third - 1, second - 1, first, first + 1, first, 0, third - 1, second - 1])
+    one_by_one = torch.cat([batch.reconstructor_training_scores(each[None]) for each in draws])
+    together = batch.reconstructor_training_scores(draws)
+    torch.testing.assert_close(together, one_by_one, atol=1e-4, rtol=0)
+    assert len(set(together.tolist())) == 5
+    assert [(len(each.streams.context), len(each)) for each in read] == [(1, 1)] * 8 + [(3, 5)]
+    weights = torch.arange(8.0)
+    gradients = [
+        torch.autograd.grad((weights * scores).sum(), list(reconstructor.parameters()), allow_unused=True)
+        for scores in (together, one_by_one)
+    ]
+    assert any(each is not None and each.abs().max() > 1 for each in gradients[0])
+    for mine, theirs in zip(*gradients, strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            torch.testing.assert_close(mine, theirs, atol=1e-3, rtol=1e-4)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_how_a_step_is_cut_into_micro_batches_does_not_matter(data: Path, tmp_path: Path, method: str) -> None:
     """The gradients before clipping, and what was selected, of a step late enough to be in the last stage."""

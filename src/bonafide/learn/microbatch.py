@@ -300,20 +300,22 @@ class MicroBatch:
             if made is not None and solutions.is_cuda:  # padding is cheaper than waiting for the GPU
                 places = solutions if made.back is None else made.back[solutions]
                 return reconstructor_of(self._models).log_prob_of(made.batch, places)
-            return reconstructor_of(self._models).log_prob(self._only(solutions))
+            batch, places = self._once(solutions)
+            return reconstructor_of(self._models).log_prob(batch)[places]
 
-    def _only(self, solutions: Tensor) -> Batch:
-        """The reconstructor's batch for these (indices into the flat solutions), for which the device is waited for."""
-        flat = solutions.cpu().numpy()
+    def _once(self, solutions: Tensor) -> tuple[Batch, Tensor]:
+        """The reconstructor's batch of these (indices into the flat solutions), and the place of each in it.
+
+        Each stands there once, and its context once for all that share it. The device is waited for.
+        """
+        flat, back = np.unique(solutions.cpu().numpy(), return_inverse=True)
         layouts = layouts_of(self._items)
         starts = offsets([len(layout) for layout in layouts])
         owner = np.searchsorted(starts, flat, side="right") - 1
-        return put_together(
-            [layouts[each] for each in owner.tolist()],
-            [np.array([index]) for index in (flat - starts[owner]).tolist()],
-            self._models,
-            self._room,
-        )
+        owners, first = np.unique(owner, return_index=True)
+        chosen = np.split(flat - starts[owner], first)[1:]
+        batch = put_together([layouts[each] for each in owners.tolist()], chosen, self._models, self._room)
+        return batch, torch.from_numpy(back).to(solutions.device)
 
 
 def best_scores(
