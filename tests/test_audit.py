@@ -37,6 +37,7 @@ from bonafide.report.predicted import asked_of_store
 from bonafide.report.runs import evaluate_run
 from bonafide.report.spurious import kinds_of
 from bonafide.search.sql import search_sql
+from bonafide.search.text import import_candidates
 from bonafide.synth.sql import write_benchmark
 from bonafide.tasks.discrete.language import Language as Programs
 from bonafide.tasks.discrete.notation import parse_program
@@ -380,3 +381,18 @@ def audit_fresh_data(runs: Path, folder: Path, seed: int) -> None:
 def test_estimates_intervals_and_labels_hold_on_fresh_data(tmp_path: Path) -> None:
     run_demo(SqlDemo(), tmp_path / "demo")
     audit_fresh_data(tmp_path / "demo" / "runs", tmp_path / "fresh", seed=11)
+
+
+def test_a_pick_that_reaches_the_answer_without_stating_it_is_a_right_answer(tmp_path: Path) -> None:
+    candidates = [{"text": "12 + 7", "answer": 19}, "20 - 1"]
+    lines = [
+        {"id": str(number), "question": f"Of {number} apples, how many?", "answer": 19, "candidates": candidates}
+        for number in range(4)
+    ]
+    write_jsonl(tmp_path / "file.jsonl", [line | {"gold": "12 + 7"} for line in lines])
+    import_candidates(tmp_path / "file.jsonl", tmp_path / "dev")
+    picks = [{"id": str(number), "picked": each} for number, each in enumerate(["12 + 7", "20 - 1", "18 + 1", None])]
+    write_jsonl(tmp_path / "picked.jsonl", picks)
+    found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", gold=tmp_path / "dev/gold.jsonl")
+    assert [each.predicted.right for each in found.examples] == [True, True, False, False]
+    assert [each.doubtful for each in found.examples] == [False, True, False, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -83,6 +84,14 @@ def test_pre_training_learns_the_questions_and_is_decided_by_its_seed():
         scores = model.log_prob(model.batch(layouts, [[-1]] * len(layouts)))
     tokens = sum(len(layout.question) for layout in layouts)
     assert -float(scores.sum()) / tokens < 1.0  # nats a token; log(300) = 5.7 before
+
+
+def test_no_epochs_of_pre_training_are_none():
+    spec = replace(SPEC, denoising=replace(SPEC.denoising, epochs=0))
+    model, _ = build_reconstructor(spec, seed=1, texts=QUESTIONS, questions=QUESTIONS)
+    scratch, _ = build_reconstructor(replace(spec, kind="t-scratch"), seed=1, texts=QUESTIONS)
+    for first, second in zip(model.parameters(), scratch.parameters(), strict=True):
+        assert torch.equal(first, second)
 
 
 def test_pre_training_needs_questions():

@@ -18,9 +18,10 @@ from bonafide import ragged
 from bonafide.cli import app
 from bonafide.documents import open_documents
 from bonafide.errors import BonafideError
-from bonafide.examples import Example, Gold, open_examples, read_gold
-from bonafide.learn.data import load_training_data
+from bonafide.examples import Example, Gold, open_examples, read_gold, write_jsonl
+from bonafide.learn.data import likeliest_sets, load_training_data
 from bonafide.learn.discrete import DiscreteLearning, gold_program, passages_of
+from bonafide.learn.learnable import learnable, speaking
 from bonafide.learn.methods import METHODS
 from bonafide.learn.monitor import proposals
 from bonafide.learn.recipe import Recipe, named_recipes, read_recipe, recipe_from
@@ -51,6 +52,29 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_discrete_benchmark(root / "dev", seed=1, passages=1, questions=4, split="dev", scenes=("games",))
     search_discrete(root / "train/examples.jsonl", root / "solutions")
     return root
+
+
+@pytest.mark.parametrize("constants", [(7, 100), (1, 2, 3, 4, 5, 6, 7, 8, 100)])
+def test_gold_and_words_are_those_of_the_stores_constants(constants: tuple[int, ...], tmp_path: Path) -> None:
+    """A recipe does not say them, and programs hold a constant by its number."""
+    (tmp_path / "train").mkdir()
+    examples, place = tmp_path / "train/examples.jsonl", len(constants) - 1
+    write_jsonl(tmp_path / "train/documents.jsonl", [{"id": "d", "paragraphs": ["The Bears won 37 games that year."]}])
+    question = {"id": "e", "question": "How many percent were not won?", "context": "d", "answers": ["63"]}
+    write_jsonl(examples, [question])
+    text = f'subtract(c{place} "100", n0 "37")'
+    write_jsonl(tmp_path / "train/gold.jsonl", [{"id": "e", "solution": {"program": text}}])
+    search_discrete(examples, tmp_path / "solutions", language=Language(constants=constants))
+    gold = load_training_data(recipe(tmp_path, "supervised", data={"dev": ""}), tmp_path)
+    asked = recipe(tmp_path, "hard-em", data={"dev": "", "max_solutions": 1, "likeliest": True})
+    (item,) = load_training_data(asked, tmp_path).items
+    (program,) = gold.items[0].solutions
+    reading, language = Reading(Passage(item.example.question), item.context), Language(constants=constants)
+    assert program == parse_program(text, reading, language)
+    task = speaking(learnable("discrete"), gold.store)
+    assert task.place_of_gold(read_gold(tmp_path / "train/gold.jsonl")["e"], item, asked) == 0
+    assert "100" in str(task.rendered(item, asked))
+    assert [len(solutions) for _, solutions in likeliest_sets(asked, task.open_store(tmp_path / "solutions"))] == [1]
 
 
 def recipe(root: Path, method: str, **changed: dict[str, Any]) -> Recipe:

@@ -240,10 +240,23 @@ def test_a_batch_without_any_solution_has_no_loss(method: str, options: dict[str
     assert chosen(outcome) == [-1, -1]
 
 
-@pytest.mark.parametrize("method", ["mimax", "vae"])
-def test_no_samples_at_all_are_refused(method: str) -> None:
-    with pytest.raises(BonafideError, match="must be at least 1"):
-        build_objective(method, {"samples": 0})
+@pytest.mark.parametrize(("method", "fewest"), [("mimax", 1), ("vae", 2)])
+def test_too_few_samples_are_refused(method: str, fewest: int) -> None:
+    """The reward of a single draw, less its own mean, would be nothing."""
+    with pytest.raises(BonafideError, match=f"must be at least {fewest}"):
+        build_objective(method, {"samples": fewest - 1})
+
+
+@pytest.mark.parametrize("value", [INF, NAN])
+def test_options_are_finite(value: float) -> None:
+    for name in ("words", "switch"):
+        with pytest.raises(BonafideError, match=f"option '{name}' of 'mimax' takes a finite number"):
+            build_objective("mimax", {name: value})
+
+
+def test_the_threshold_keeps_what_is_not_a_number() -> None:
+    used = HardEMThreshold().prepare(torch.tensor([NAN, -0.1, -0.1, -90.0]), torch.full((4,), 2), 0)
+    assert used.tolist() == [True, True, True, False]
 
 
 # --- Micro-batches ------------------------------------------------------------------------------------------

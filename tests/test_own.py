@@ -96,6 +96,25 @@ def test_a_text_that_is_a_number_is_read_as_one_unless_a_cell_is_that_text(shop)
     assert pairs(shop, {"question": "code of Ada?", "answer": "007"}, source=codes).examples[0].values == ("007",)
 
 
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("3,0", 3), ("99,90", 99.9), ("2000,00", 2000), ("1.200,50 €", 1200.5), ("-0,5", -0.5), ("1,200", 1200),
+     ("1,200.5", 1200.5), ("007", 7), ("1,2,3", "1,2,3"), ("12,34,567", "12,34,567")],
+)  # fmt: skip
+def test_an_answer_with_a_comma_is_read_as_a_cell_of_a_table_is(shop, written, number):
+    (shop / "prices.csv").write_text("Product;Price\nlamp;3,0\nrug;30,0\nshelf;12,5\n")
+    prices = open_tables(None, [shop / "prices.csv"])
+    assert prices.tables["prices"].rows[0][1] == 3.0
+    assert pairs(shop, {"question": "a?", "answer": written}, source=prices).examples[0].values == (number,)
+
+
+def test_an_id_that_is_made_up_is_none_that_another_line_has(shop):
+    named = [{"id": name, "question": f"who is {name}?", "answer": "Ben Roy"} for name in ("q2", "q2_", "q5")]
+    unnamed = [{"question": f"who is {name}?", "answer": "Ben Roy"} for name in "ab"]
+    read = pairs(shop, named[0], unnamed[0], named[1], named[2], unnamed[1]).examples
+    assert [each.id for each in read] == ["q2", "q2__", "q2_", "q5", "q5_"]
+
+
 def test_a_list_in_another_order_than_the_rows_is_put_in_order(shop):
     (shop / "cities.csv").write_text("City,Land\nOslo,Norway\nRiga,Latvia\nBergen,Norway\n")
     cities = open_tables(None, [shop / "cities.csv"])
@@ -183,6 +202,12 @@ def test_a_type_is_of_a_column_of_any_of_them(shop):
         ("who placed order 1001?", "Ben Ray", "no cell of the table is 'Ben Ray'; the nearest is 'ben roy'"),
         ("who placed order 1001?", "a stranger called Zoe", "an answer is a cell, a list of cells"),
         ("what did order 1001 cost?", "779 euros", "write a number as a number, without its unit"),
+        ("what did order 1001 cost?", "EUR 1 200,50 net", "an answer is a cell, a list of cells"),
+        ("what did order 1001 cost?", "€ 779 net", "write a number as a number, without its unit"),
+        ("how fast was order 1001?", "12.5 km/h", "write a number as a number, without its unit"),
+        ("when was order 1001 placed?", "2024-03-15", "an answer is a cell, a list of cells"),
+        ("when was order 1001 placed?", "15 March 2024", "an answer is a cell, a list of cells"),
+        ("who placed order 1001?", "Nobody12", "an answer is a cell, a list of cells"),
         ("who placed orders 1001 and 1002?", ["Ben Roy", "Oslo"], "do not stand in one column"),
         ("who placed order 1001?", ["Ben Roy", "Ben Roy", "Ada Lund"], "may have to be repeated"),
         ("what is the mean total in May?", 479.37, "it may be rounded"),
@@ -254,6 +279,13 @@ def test_the_command_trains_tests_says_how_to_ask_and_goes_on(shop, capsys, monk
     app([*train, "--resume"], standalone_mode=False)
     assert capsys.readouterr().out == shown.out
     assert [json.loads(line) for line in (shop / "run" / "held-out.jsonl").read_text().splitlines()] == held
+    with pytest.raises(
+        BonafideError, match=r"was started with --folds 2; now there are 3 folds\. Resume with --folds 2"
+    ):
+        app([*train, "--folds", "3", "--resume"], standalone_mode=False)
+    with pytest.raises(BonafideError, match=r"was started with other settings in \[train\]: epochs"):
+        app([*train, "--set", "train.epochs=3", "--resume"], standalone_mode=False)
+    assert json.loads((shop / "run" / "own.json").read_text())["recipe"] == figures["recipe"]
     write_lines(shop / "qa.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
     with pytest.raises(BonafideError, match="other tables or pairs"):
         app([*train, "--resume"], standalone_mode=False)
@@ -310,6 +342,57 @@ def test_a_dev_file_takes_the_place_of_cross_validation(shop):
     assert (figures["folds"], figures["held_out"], figures["pairs"]) == (0, 1, 40)
     assert not (shop / "run" / "data" / "folds").exists()
     assert load(shop / "run").task.name == "sql"
+    written = contents(shop / "run")
+    changed = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "run", shop / "dev.jsonl", resume=True,
+                      recipe="table-scratch-mimax", overrides=[*overrides, "train.epochs=3"])  # fmt: skip
+    with pytest.raises(BonafideError, match=r"run was started with other settings in \[train\]: epochs"):
+        learn(changed)
+    assert contents(shop / "run") == written
+    shutil.move(shop / "run", shop / "moved")
+    moved = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "moved", shop / "dev.jsonl", resume=True,
+                    recipe="table-scratch-mimax", overrides=overrides)  # fmt: skip
+    assert learn(moved)[0] == held
+
+
+def test_how_a_dev_file_was_read_and_what_of_it_is_learned_from_is_said(shop):
+    first = json.loads((shop / "qa.jsonl").read_text().splitlines()[0])
+    asked = {**first, "question": first["question"].upper()}
+    write_lines(shop / "dev.jsonl", [asked, asked, {"question": "what did order 1001 cost?", "answer": "$ 779"}])
+    prepared = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "run", shop / "dev.jsonl")
+    twice, as_number, seen = prepared.notes.items()
+    assert twice == ("pairs stand in the file twice: the second was left out (in the dev file)", 1)
+    assert (as_number[0].endswith("they are read as numbers (in the dev file)"), as_number[1]) == (True, 1)
+    assert (seen[0].startswith("dev pairs are training pairs too (same table and question)"), seen[1]) == (True, 1)
+    alone = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "alone")
+    assert not alone.notes
+
+
+def test_after_too_few_pairs_had_a_solution_others_can_be_tried_in_the_same_folder(shop, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(shop)
+    right = {"question": "who placed order 1001?", "answer": "Ben Roy"}
+    command = ["train", "--table", "orders.csv", "--examples", "few.jsonl", "--out", "run"]
+    unsolved = [{"question": f"who is number {number}?", "answer": f"stranger {number}"} for number in range(30)]
+    write_lines(shop / "few.jsonl", [right, *unsolved])
+    with pytest.raises(BonafideError, match=r"Only 1 of 31 pairs have a solution.*See why the others have none, above"):
+        app(command, standalone_mode=False)
+    shown = capsys.readouterr().err
+    assert all(each["question"] in shown for each in unsolved)
+    assert "report.html" not in shown
+    assert not (shop / "run").exists()
+    write_lines(shop / "few.jsonl", [right])
+    with pytest.raises(BonafideError, match=r"Only 1 of 1 pairs have a solution.* to learn from\.$"):
+        app(command, standalone_mode=False)
+
+
+def test_what_is_not_ours_stays_where_too_few_pairs_have_a_solution(shop):
+    mine = shop / "run" / "data" / "train" / "notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    write_lines(shop / "few.jsonl", [{"question": "who placed order 1001?", "answer": "Ben Roy"}])
+    with pytest.raises(BonafideError, match="Only 1 of 1"):
+        learn(prepare([shop / "orders.csv"], shop / "few.jsonl", shop / "run", resume=True))
+    assert [path for path in (shop / "run").rglob("*") if path.is_file()] == [mine]
 
 
 @pytest.mark.parametrize(
@@ -323,6 +406,10 @@ def test_a_dev_file_takes_the_place_of_cross_validation(shop):
         (["drop-mimax", "--out", "run", "--table", "orders.csv", "--examples", "qa.jsonl"], "are for the task sql"),
         (["--out", "run", "--table", "orders.csv", "--examples", "empty.jsonl"], "holds no pairs"),
         (["--out", "run", "--table", "orders.csv", "--examples", "few.jsonl"], "Only 1 of 1 pairs have a solution"),
+        (
+            ["--out", "run", "--table", "orders.csv", "--examples", "qa.jsonl", "--dev", "qa.jsonl", "--folds", "4"],
+            "give either --dev FILE or --folds",
+        ),
         (["--out", ".", "--table", "orders.csv", "--examples", "qa.jsonl"], "is not empty and holds no run"),
     ],
 )

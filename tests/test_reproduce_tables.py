@@ -492,12 +492,20 @@ def test_curves_stand_where_their_figures_say() -> None:
 def test_a_long_label_is_cut_in_its_middle_and_whole_where_a_reader_points_at_it() -> None:
     label = "a method whose label goes on and on and on and on"
     drawn = row_bars("Right solution", {label: [0.5], "short": [0.25]})
-    assert f"<title>{label}</title>a method whose label go…nd on and on</text>" in drawn
+    assert f"<title>{label}</title>{label}</text>" in drawn, "bars leave labels more room than legends"
     assert "<title>short</title>short</text>" in drawn
+    assert f"</title>{label}{label[:-27]}…" not in row_bars("Right solution", {2 * label: [0.5]})
+    assert f"{label[:-7]}…" in row_bars("Right solution", {2 * label: [0.5]})
     curves = selection_curves({label: [(2, 0.5)]}, {label: [(2, -1.0)]}, {})
     groups = grouped_bars("By size", {label: {"2–9": (0.5, 0.4, 0.6)}})
     for chart in (curves, groups, line_chart("Dev", {label: [(1, 0.5)]})):
         assert f"<title>{label}</title>a method whose la…n and on</text>" in chart
+
+
+@pytest.mark.parametrize("name", tables())
+def test_the_rows_of_a_table_can_be_told_apart_in_its_plots(name: str) -> None:
+    shown = re.findall("</title>([^<]+)</text>", row_bars("", {row.label: [0.5] for row in table(name).rows}))
+    assert len(set(shown)) == len(shown) == len(table(name).rows)
 
 
 @pytest.mark.slow

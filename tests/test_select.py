@@ -191,6 +191,26 @@ def test_an_interrupted_selection_goes_on_to_the_same_picks(file: Path, tmp_path
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
+def test_other_settings_are_refused_before_anything_is_learned_anew(file: Path, tmp_path: Path) -> None:
+    select(file, tmp_path / "picked.jsonl", overrides=TINY)
+    taught = (tmp_path / "picked.work/reconstructor/model.safetensors").read_bytes()
+    with pytest.raises(BonafideError, match=r"other settings in \[train\]: epochs"):
+        select(file, tmp_path / "picked.jsonl", overrides=[*TINY, "train.epochs=2.0"])
+    assert (tmp_path / "picked.work/reconstructor/model.safetensors").read_bytes() == taught
+
+
+def test_a_file_without_a_candidate_that_reaches_an_answer_has_no_picks(tmp_path: Path) -> None:
+    candidates = [{"text": "2 + 2", "answer": 4}, {"text": "1 + 4", "answer": 5}]
+    write_jsonl(
+        tmp_path / "file.jsonl", [{"id": "none", "question": "How many?", "answer": 3, "candidates": candidates}]
+    )
+    done = CliRunner().invoke(app, ["select", str(tmp_path / "file.jsonl"), "--out", str(tmp_path / "picked.jsonl")])
+    assert done.exit_code == 0, done.output
+    assert "0 of 1 questions have a pick; none has a second candidate, mean" in done.output.replace("\n", " ")
+    (line,) = map(json.loads, (tmp_path / "picked.jsonl").read_text().splitlines())
+    assert (line["picked"], line["candidates"]) == (None, [])
+
+
 def test_gold_in_the_file_changes_no_pick(file: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     write_jsonl(tmp_path / "bare.jsonl", ({k: v for k, v in line.items() if k != "gold"} for line in lines))

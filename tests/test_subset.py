@@ -15,12 +15,14 @@ from typer.testing import CliRunner
 
 from bonafide.cli import app
 from bonafide.errors import BonafideError
+from bonafide.examples import write_jsonl
 from bonafide.learn.data import likeliest_sets, load_training_data
 from bonafide.learn.learnable import learnable
 from bonafide.report.inspect import Inspection
 from bonafide.report.subset import write_part, write_subset
 from bonafide.search.sql import search_sql
 from bonafide.solutions import damaged_shards
+from bonafide.tasks.sql.language import Language
 from command_line import contents
 from tiny_runs import recipe, settings, write_data, write_recipe
 
@@ -170,3 +172,25 @@ def test_of_two_that_write_the_same_part_at_once_one_makes_it(data: Path, tmp_pa
         write_part(store, out, {"subset": {}}, interrupted(), len(store))
     assert len(learnable("sql").open_store(out)) == len(store)
     assert [each.name for each in tmp_path.iterdir()] == ["hard"]
+
+
+def test_gold_has_as_many_conditions_as_the_store_that_is_learned_from(tmp_path: Path) -> None:
+    rows = [["x", "red", "big", "old", "wet"], ["y", "red", "big", "old", "dry"], ["z", "blue", "big", "old", "wet"]]
+    table = {"id": "t", "header": list("nabce"), "types": ["text"] * 5, "rows": rows}
+    conditions = [[1, 0, "red"], [2, 0, "big"], [3, 0, "old"], [4, 0, "wet"]]
+    (tmp_path / "train").mkdir()
+    write_jsonl(tmp_path / "train/tables.jsonl", [table])
+    question = {"id": "q", "question": "who is red big old wet", "context": "t", "answers": ["x"]}
+    write_jsonl(tmp_path / "train/examples.jsonl", [question])
+    write_jsonl(tmp_path / "train/gold.jsonl", [{"id": "q", "solution": {"sel": 0, "agg": 0, "conds": conditions}}])
+    store = tmp_path / "solutions"
+    search_sql(tmp_path / "train/examples.jsonl", store, language=Language(max_conditions=4))
+    made = recipe(tmp_path, "supervised", data={"dev": "", "solutions": str(store)})
+    assert made.language.max_conditions == 3
+    (item,) = load_training_data(made, tmp_path).items
+    assert len(item.solutions[0].conditions) == 4
+
+
+def test_a_dev_folder_that_is_named_and_not_there_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(BonafideError, match=r"data\.dev is 'validation', and there is no folder"):
+        load_training_data(recipe(data, "hard-em", data={"dev": "validation"}), tmp_path)

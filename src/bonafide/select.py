@@ -41,12 +41,13 @@ from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
 from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe, read_recipe
+from bonafide.learn.runfolder import check_same
 from bonafide.learn.saved import Model, load
 from bonafide.learn.steps import Watcher
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.layout import tokenise
-from bonafide.sealed import vouched
+from bonafide.sealed import read_sealed, vouched
 from bonafide.search.text import import_candidates
 from bonafide.tasks.text.candidates import TextSet, reaching
 from bonafide.tasks.text.imported import Question, read_questions
@@ -174,16 +175,24 @@ def _trained(
         raise BonafideError(
             f"select needs a reconstructor, which objective.method {recipe.objective.method!r} does not train."
         )
-    if recipe.reconstructor.kind == "t-scratch":
-        recipe = _taught(questions, recipe, folder / "reconstructor", progress)
-    run = folder / "run"
+    held = _held(questions)
+    if not any(len(candidates) for _, candidates in held):
+        return _picks(held, np.zeros(0), np.zeros(0), recipe)  # nothing to choose from, nor to learn from
+    run, taught, scratch = folder / "run", folder / "reconstructor", recipe
+    if scratch.reconstructor.kind == "t-scratch":
+        recipe = replace(recipe, reconstructor=replace(recipe.reconstructor, kind="bart", path=str(taught)))
+    resume = (run / "recipe.json").exists()
+    if resume:
+        check_same(run, read_sealed(run / "recipe.json"), recipe)
+    if scratch.reconstructor.kind == "t-scratch":
+        _teach(questions, scratch, taught, progress)
     with without_bars():
-        train(recipe, run, resume=(run / "recipe.json").exists(), watcher=watcher)
+        train(recipe, run, resume=resume, watcher=watcher)
     return score(load(run), questions, recipe, progress)
 
 
-def _taught(questions: Sequence[Question], recipe: Recipe, folder: Path, progress: Progress | None) -> Recipe:
-    """The recipe with a reconstructor that has learned to use what it reads, from the questions alone."""
+def _teach(questions: Sequence[Question], recipe: Recipe, folder: Path, progress: Progress | None) -> None:
+    """Write a reconstructor that has learned to use what it reads, from the questions alone."""
     options, seed = recipe.reconstructor, recipe.train.seed
     steps = math.ceil(max(FRAGMENTS * recipe.train.epochs, len(questions)) / BATCH)
     made = {**asdict(options), "steps": steps, "rate": recipe.train.reconstructor_rate, "seed": seed}
@@ -203,12 +212,15 @@ def _taught(questions: Sequence[Question], recipe: Recipe, folder: Path, progres
         teach(reconstructor, tokenizer, asked, steps, recipe.train.reconstructor_rate, seed, progress)
         save_taught(folder, reconstructor, tokenizer)
         write_json(folder / _NOTE, made)
-    return replace(recipe, reconstructor=replace(options, kind="bart", path=str(folder)))
+
+
+def _held(questions: Sequence[Question]) -> list[tuple[Example, TextSet]]:
+    return [(each.example, reaching(each.candidates, each.example.answers)) for each in questions]
 
 
 def score(model: Model, questions: Sequence[Question], recipe: Recipe, progress: Progress | None = None) -> list[Pick]:
     """The picks of a trained model."""
-    held = [(each.example, reaching(each.candidates, each.example.answers)) for each in questions]
+    held = _held(questions)
     parts: list[tuple[Scores, Scores]] = []
     for start in range(0, len(held), _AT_ONCE):
         parts.append(_model_scores(model, held[start : start + _AT_ONCE], recipe))
@@ -220,7 +232,7 @@ def score(model: Model, questions: Sequence[Question], recipe: Recipe, progress:
 
 def zero_shot(questions: Sequence[Question], name: str, recipe: Recipe, progress: Progress | None = None) -> list[Pick]:
     """The picks of a language model as it is."""
-    held = [(each.example, reaching(each.candidates, each.example.answers)) for each in questions]
+    held = _held(questions)
     pairs: list[tuple[str, str]] = []
     for example, candidates in held:
         given = f"{example.context}\n\n" if example.context else ""
@@ -318,7 +330,7 @@ def summary(picks: Sequence[Pick]) -> dict[str, Any]:
         "picked": len(found),
         "single_candidate": sum(len(pick.candidates) == 1 for pick in picks),
         "vote_weight": picks[0].vote_weight,
-        "median_confidence": float(np.median(sure)) if sure else 0.0,
+        "median_confidence": float(np.median(sure)) if sure else None,
         "mean_copy_rate": float(np.mean([each.copy_rate for each in found])) if found else 0.0,
         "agrees_with_solver": sum(pick.solver_rank == 1 for pick in picks) / max(1, len(found)),
     }

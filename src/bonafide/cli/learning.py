@@ -70,6 +70,10 @@ def train_command(
             raise BonafideError("Your own data is a table and pairs: give both --table FILE and --examples FILE.")
         if starts > 1:
             raise BonafideError("--starts goes with a recipe; --table and --examples train several models already.")
+        if dev is not None and folds is not None:
+            raise BonafideError(
+                "--dev takes the place of cross-validation: give either --dev FILE or --folds, not both."
+            )
         train_on_own_tables(table, examples, out, dev, folds, column_types(types), recipe, overrides or [], resume)
         return
     if recipe is None:

@@ -70,11 +70,12 @@ def _unsolved_table(prepared: Prepared) -> Grid:
     grid = Grid(title="Pairs without a solution: nothing is learned from them", title_justify="left")
     for name in ("id", "question", "answer", "why"):
         grid.add_column(name, overflow="fold")
-    for each in prepared.unsolved[:_SHOWN]:
+    shown = len(prepared.unsolved) if prepared.too_few else _SHOWN  # too few pairs: there will be no report.html
+    for each in prepared.unsolved[:shown]:
         answer = ", ".join(map(str, each.example.values))
         grid.add_row(*(escape(harmless(text)) for text in (each.example.id, each.example.question, answer, each.why)))
-    if len(prepared.unsolved) > _SHOWN:
-        grid.caption = f"and {len(prepared.unsolved) - _SHOWN:,} more, in report.html"
+    if len(prepared.unsolved) > shown:
+        grid.caption = f"and {len(prepared.unsolved) - shown:,} more, in report.html when the training is done"
     return grid
 
 

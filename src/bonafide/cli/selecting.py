@@ -80,10 +80,13 @@ def select_command(
     if as_json:
         typer.echo(as_text(figures))
         return
+    sure = figures["median_confidence"]
+    ranked = "none has a second candidate"
+    if sure is not None:
+        ranked = f"median confidence {sure:.0%} (it ranks picks; it is not calibrated)"
     tell(
         console,
-        f"{figures['picked']:,} of {figures['questions']:,} questions have a pick; median confidence "
-        f"{figures['median_confidence']:.0%} (it ranks picks; it is not calibrated), mean copy rate "
+        f"{figures['picked']:,} of {figures['questions']:,} questions have a pick; {ranked}, mean copy rate "
         f"{figures['mean_copy_rate']:.0%}, weight of votes {figures['vote_weight']:g}. Written to {escape(str(out))}.",
     )
     for pick in _least_sure(picks):

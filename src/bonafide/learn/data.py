@@ -18,9 +18,9 @@ from bonafide.examples import Example, ExampleFile, read_gold
 from bonafide.files import content_hash
 from bonafide.learn import draws
 from bonafide.learn.kept import Integers, writing_kept
-from bonafide.learn.learnable import Item, Learnable, Started, learnable
+from bonafide.learn.learnable import Item, Learnable, Started, learnable, speaking
 from bonafide.learn.methods import build_objective
-from bonafide.learn.recipe import Recipe
+from bonafide.learn.recipe import Data, Recipe
 from bonafide.learn.words import Floats, WordModel
 from bonafide.search.run import Progress
 from bonafide.solutions import SolutionStore
@@ -65,6 +65,7 @@ def load_training_data(
         )
     split = task.open_split(root / recipe.data.train)
     store = _store(task, recipe, split.file, out, progress, started)
+    speaking(task, store.manifest["options"])
     sizes = dict(zip(store.ids, store.sizes.tolist(), strict=True))
     hardest = _largest(sizes, recipe.data.largest)
     contexts: dict[str, Any] = {}
@@ -123,7 +124,7 @@ def load_training_data(
 
 def likeliest_sets(recipe: Recipe, store: SolutionStore[Any]) -> Iterator[tuple[str, Any]]:
     """The sets of a store, which may be a part of one, cut as ``data.likeliest`` cuts them where a run reads them."""
-    task = learnable(recipe.data.task)
+    task = speaking(learnable(recipe.data.task), store.manifest["options"])
     split = task.open_split(Path(recipe.data.root) / recipe.data.train)
     kept = set(store.ids)
     words = WordModel(example.question for example in split.file if example.id in kept)
@@ -224,8 +225,10 @@ def _largest(sizes: dict[str, float], share: float) -> set[str]:
 def open_dev(recipe: Recipe) -> Dev | None:
     """The dev questions that a recipe has decoded during training; None where it has none."""
     folder = Path(recipe.data.root, recipe.data.dev)
-    if not recipe.data.dev or not folder.is_dir():
+    if not recipe.data.dev or (not folder.is_dir() and recipe.data.dev == Data().dev):
         return None
+    if not folder.is_dir():
+        raise BonafideError(f"data.dev is {recipe.data.dev!r}, and there is no folder {folder}.")
     split = learnable(recipe.data.task).open_split(folder)
     examples = list(split.file)
     if recipe.data.dev_examples:

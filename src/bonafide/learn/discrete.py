@@ -116,7 +116,11 @@ class DiscreteLearning:
     language_options = DiscreteLanguageOptions
 
     def __init__(self) -> None:
-        self._language: Language | None = None  # of the store that is learned from: its constants have no other home
+        self._language: Language | None = None  # of a store: its constants have no other home
+
+    def speak(self, options: dict[str, Any]) -> None:
+        """Constants stand in programs by their number."""
+        self._language = language_of(options)
 
     def open_split(self, folder: Path) -> Split:
         """``examples.jsonl`` and ``documents.jsonl``."""
@@ -130,15 +134,15 @@ class DiscreteLearning:
     def search(
         self, recipe: Recipe, file: ExampleFile, out: Path, progress: Progress | None, started: Started | None
     ) -> None:
-        """Every program of the recipe's language."""
-        language = recipe.language.language()
+        """Every program of the language."""
+        language = self._spoken(recipe)
         search_discrete(
             file.path, out, language=language, workers=recipe.data.workers, progress=progress, started=started
         )
 
     def gold_set(self, gold: Gold, example: Example, context: Passage, recipe: Recipe) -> ProgramSet:
         """The set that holds one program alone; empty if it goes beyond the language."""
-        reading, language = Reading(Passage(example.question), context), recipe.language.language()
+        reading, language = Reading(Passage(example.question), context), self._spoken(recipe)
         program = gold_program(gold, reading, language)
         return program_set([] if program is None else [(program, Rule.MODEL)])
 
@@ -189,7 +193,7 @@ class DiscreteLearning:
     def build_solver(self, recipe: Recipe, store: dict[str, Any], texts: Sequence[str]) -> SolverModule:
         """A decoder of programs on an encoder."""
         options = recipe.solver
-        self._language = language_of(store)
+        self.speak(store)
         spec = DiscreteSpec(
             encoder=options.encoder,
             layers=options.layers,
@@ -197,7 +201,7 @@ class DiscreteLearning:
             heads=options.heads,
             decoder_width=options.head_width,
             dropout=options.dropout,
-            language=self._language,
+            language=self._spoken(recipe),
         )
         return build_discrete_solver(spec, texts=texts, seed=recipe.train.seed)
 
@@ -208,7 +212,10 @@ class DiscreteLearning:
     def rendered(self, item: Item, recipe: Recipe) -> list[RenderedSet]:
         """One set, over the passage."""
         reading = Reading(Passage(item.example.question), item.context)
-        return [rendered(item.solutions, reading, self._language or recipe.language.language())]
+        return [rendered(item.solutions, reading, self._spoken(recipe))]
+
+    def _spoken(self, recipe: Recipe) -> Language:
+        return self._language or recipe.language.language()
 
     def predict(
         self, solver: DiscreteSolver, asked: Sequence[tuple[Passage, str]], top: int, beam: int, execution_guided: bool

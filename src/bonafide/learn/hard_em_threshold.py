@@ -38,7 +38,7 @@ class HardEMThreshold:
         if self.state.get("epoch") != epoch:
             if epoch == 0:
                 self.state["first"] = self._first(best, sizes)
-            used = best > (self.state["first"] + epoch) * math.log(0.5)
+            used = ~(best <= (self.state["first"] + epoch) * math.log(0.5))  # what is not a number must reach the loss
             self.state["epoch"] = epoch
             self.state["used"] = (used | (sizes == 1) if epoch == 0 else used).tolist()
         return torch.tensor(self.state["used"])

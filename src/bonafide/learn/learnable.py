@@ -143,6 +143,15 @@ class Counting(Protocol):
 
 
 @runtime_checkable
+class Speaking(Protocol):
+    """A task that reads gold, or shows its solutions, by the language that they were searched with."""
+
+    def speak(self, options: dict[str, Any]) -> None:
+        """Take the language of these options of a store, or of a solver, instead of a recipe's."""
+        ...
+
+
+@runtime_checkable
 class Narrowing(Protocol):
     """A solver that reads less of a context to compare solutions with each other than to train on them."""
 
@@ -276,6 +285,13 @@ def learnable(name: str) -> Learnable:
     raise BonafideError(
         f"data.task is {shortened(name)}: expected sql, discrete, reading, text or your own module:Class."
     )
+
+
+def speaking(task: Learnable, options: dict[str, Any]) -> Learnable:
+    """The task, in the language of a store or of a solver where its options name one: a run may be given any store."""
+    if "language" in options and isinstance(task, Speaking):
+        task.speak(options)
+    return task
 
 
 def import_task(name: str, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -50,7 +51,10 @@ def build_objective(method: str, options: dict[str, Any]) -> Objective:
             raise BonafideError(
                 f"The option {name!r} of {method!r} takes a {wanted.__name__}, found {shortened(value)}."
             )
-        if name in _LEAST and not value >= _LEAST[name]:
-            raise BonafideError(f"The option {name!r} of {method!r} must be at least {_LEAST[name]}, found {value}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BonafideError(f"The option {name!r} of {method!r} takes a finite number, found {value}.")
+        least = 2 if (method, name) == ("vae", "samples") else _LEAST.get(name)  # one has no mean to be held against
+        if least is not None and value < least:
+            raise BonafideError(f"The option {name!r} of {method!r} must be at least {least}, found {value}.")
     objective: Objective = kind(**options)
     return objective

@@ -215,7 +215,11 @@ def _section(kind: type, section: str, content: dict[str, Any], source: str) -> 
 
 def _check(recipe: Recipe, source: str) -> None:
     with _named(source):
-        build_objective(recipe.objective.method, recipe.objective.options)
+        objective = build_objective(recipe.objective.method, recipe.objective.options)
+    if recipe.train.select_by == "reconstruction" and not objective.needs_reconstructor:
+        raise BonafideError(
+            f"{source}: train.select_by is reconstruction, and {recipe.objective.method} trains no reconstructor."
+        )
     positive = {
         "train.epochs": recipe.train.epochs,
         "train.batch": recipe.train.batch,
@@ -245,7 +249,6 @@ def _check(recipe: Recipe, source: str) -> None:
         "train.encoder_rate": recipe.train.encoder_rate,
         "train.head_rate": recipe.train.head_rate,
         "train.reconstructor_rate": recipe.train.reconstructor_rate,
-        "train.warmup": recipe.train.warmup,
         "train.weight_decay": recipe.train.weight_decay,
         "train.patience": recipe.train.patience,
     }
@@ -262,8 +265,11 @@ def _check(recipe: Recipe, source: str) -> None:
         raise BonafideError(f"{source}: data.propose is for the task discrete; the sets of the others are complete.")
     if recipe.solver.kind != "slots" and recipe.data.task != "sql":
         raise BonafideError(f"{source}: solver.kind is for the task sql; each of the others has one solver.")
-    if not 0 <= recipe.data.simplest <= 1:
-        raise BonafideError(f"{source}: data.simplest is a share, from 0 to 1; found {recipe.data.simplest}.")
+    if not 0 <= recipe.train.seed < 2**63:
+        raise BonafideError(f"{source}: train.seed must be 0 or more, and below 2 ** 63; found {recipe.train.seed}.")
+    for key, share in {"data.simplest": recipe.data.simplest, "train.warmup": recipe.train.warmup}.items():
+        if not 0 <= share <= 1:
+            raise BonafideError(f"{source}: {key} is a share, from 0 to 1; found {share}.")
     if recipe.data.largest > 1:
         raise BonafideError(f"{source}: data.largest is a share, at most 1; found {recipe.data.largest}.")
     if recipe.reconstructor.kind in ("bart", "warm") and not recipe.reconstructor.path:

@@ -81,7 +81,7 @@ class RunFolder:
                 folder = cls(path, recipe)
                 if known.exists():
                     saved = read_sealed(known)
-                    folder._check_same(saved)
+                    check_same(path, saved, recipe)
                     folder._write_recipe(known, saved)
                     folder._write_environment()
                     yield folder
@@ -116,19 +116,6 @@ class RunFolder:
         path = self.path / "environment.json"
         if not path.exists():
             write_json(path, _environment())
-
-    def _check_same(self, saved: dict[str, Any]) -> None:
-        wanted = json.loads(json.dumps(self.recipe.to_json()))
-        for section, content in wanted.items():
-            before = saved.get(section, {})
-            changed = sorted(key for key in {*content, *before} if before.get(key) != content.get(key))
-            if section == "train":
-                changed = [key for key in changed if key not in OF_NO_CONSEQUENCE]
-            if changed:
-                raise BonafideError(
-                    f"{self.path} was started with other settings in [{section}]: {', '.join(changed)}. Resume with "
-                    "the settings it was started with, or name another folder."
-                )
 
     def log(self, entry: dict[str, Any]) -> None:
         """Add a line to the metrics."""
@@ -223,3 +210,17 @@ def _git() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+def check_same(path: Path, saved: dict[str, Any], recipe: Recipe) -> None:
+    """Refuse to go on with the run at ``path``, whose recipe was ``saved``, by other settings."""
+    for section, content in json.loads(json.dumps(recipe.to_json())).items():
+        before = saved.get(section, {})
+        changed = sorted(key for key in {*content, *before} if before.get(key) != content.get(key))
+        if section == "train":
+            changed = [key for key in changed if key not in OF_NO_CONSEQUENCE]
+        if changed:
+            raise BonafideError(
+                f"{path} was started with other settings in [{section}]: {', '.join(changed)}. Resume with the "
+                "settings it was started with, or name another folder."
+            )

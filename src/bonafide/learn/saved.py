@@ -27,7 +27,7 @@ from bonafide import __version__
 from bonafide.errors import BonafideError, shortened
 from bonafide.files import explained
 from bonafide.learn.checkpoint import replace_folder, sha256
-from bonafide.learn.learnable import Learnable, SolverModule, learnable
+from bonafide.learn.learnable import Learnable, SolverModule, learnable, speaking
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.tensors import copied, read_tensors, write_tensors
 from bonafide.pretrained import checkpoint_errors
@@ -53,7 +53,8 @@ class Model:
     @property
     def task(self) -> Learnable:
         """What it was trained for."""
-        return learnable(self.about["recipe"]["data"].get("task", "sql"))
+        task = learnable(self.about["recipe"]["data"].get("task", "sql"))
+        return speaking(task, self.solver.config().get("spec", {}))
 
     def predict(
         self,

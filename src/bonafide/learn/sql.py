@@ -72,6 +72,13 @@ class SqlLearning:
     name = "sql"
     language_options = SqlLanguageOptions
 
+    def __init__(self) -> None:
+        self._most: int | None = None  # conditions of a query, in a store
+
+    def speak(self, options: dict[str, Any]) -> None:
+        """How many conditions a query may have."""
+        self._most = options["language"]["max_conditions"]
+
     def open_split(self, folder: Path) -> Split:
         """``examples.jsonl`` and ``tables.jsonl``."""
         tables = next((folder / f"tables.jsonl{suffix}" for suffix in ("", ".gz", ".xz")
@@ -95,7 +102,7 @@ class SqlLearning:
 
     def gold_set(self, gold: Gold, example: Example, context: Table, recipe: Recipe) -> QuerySet:
         """The set that holds one query alone, its values grounded in the question; empty if they are not there."""
-        query, width = parse_query(gold.solution, context), recipe.language.max_conditions
+        query, width = parse_query(gold.solution, context), self._most or recipe.language.max_conditions
         runs = question_runs(example.question)
         grounded = []
         for condition in sorted(query.conditions, key=lambda each: (each.column, each.operator)):

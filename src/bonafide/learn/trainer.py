@@ -383,10 +383,12 @@ class Trainer:
     def _filter(self, moment: Moment) -> list[bool]:
         """HardEM-thres's filter of this epoch, from the solver's best score of every training example."""
         assert isinstance(self.objective, HardEMThreshold)
+        if self.objective.state.get("epoch") == moment.epoch:  # resumed within the epoch
+            return list(self.objective.state["used"])
         best = fitting(lambda: self._best_scores(moment), self._shrink, self.models.device)
         sizes = torch.tensor([len(item.solutions) for item in self.data.items])
         used = self.objective.prepare(self.together.largest(best), sizes, moment.epoch)
-        self._log({"step": self.step, "used_by_threshold": float(used.float().mean())})
+        self._log({"step": moment.step + 1, "used_by_threshold": float(used.float().mean())})
         return [bool(each) for each in used]
 
     def _best_scores(self, moment: Moment) -> Tensor:

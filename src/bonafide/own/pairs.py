@@ -7,9 +7,10 @@ cannot be read is reported, all of it at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Answer, Example, describe, example_to_json, read_objects, write_jsonl_files
 from bonafide.files import bare_name
+from bonafide.tasks.sql.cells import read_column
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import same_answer
 from bonafide.tasks.sql.search import count
@@ -28,6 +30,7 @@ _AS_NUMBER = "answers are texts that read as numbers, and stand in no text colum
 _IN_ROW_ORDER = "answers are lists in another order than the table's rows: they are read in the order of the rows"
 _MOST_ORDERED = 4
 _REPEATED = "pairs stand in the file twice: the second was left out"
+_NO_GROUP = re.compile(r",(?![0-9]{3}(?![0-9]))")  # a comma that separates no group of three digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +64,20 @@ def read_pairs(path: Path, source: TableSource, language: Language) -> Pairs:
     notes: Counter[str] = Counter()
     asked: dict[tuple[str, str], tuple[int, Example]] = {}
     first_line: dict[str, int] = {}
-    lines = 0
-    for line, data in read_objects(path):
-        lines += 1
+    objects = list(read_objects(path))
+    given = {data["id"] for _, data in objects if isinstance(data, dict) and isinstance(data.get("id"), str)}
+    for line, data in objects:
         found = list(_problems(line, data, source))
         if found:
             problems += found
             continue
-        example = _example(line, data, source, language, notes)
+        example = _example(data.get("id") or _made_up(line, given), data, source, language, notes)
         if example.id in first_line:
             problems.append(
                 Problem(line, example.id, "id", "an id used once", f"also on line {first_line[example.id]}")
             )
         first_line.setdefault(example.id, line)
-        key = example.context or "", " ".join(example.question.casefold().split())
+        key = asked_as(example)
         if key not in asked:
             asked[key] = line, example
         elif same_answer(asked[key][1].values, example.values):
@@ -84,11 +87,16 @@ def read_pairs(path: Path, source: TableSource, language: Language) -> Pairs:
             problems.append(Problem(line, example.id, "answer", expected, describe(data.get("answer"))))
     if problems:
         raise InvalidFileError(str(path), problems)
-    if not lines:
+    if not objects:
         raise BonafideError(
             f'{path} holds no pairs: expected {{"question": …, "answer": …}} on each line, found an empty file.'
         )
     return Pairs([example for _, example in asked.values()], dict(notes))
+
+
+def asked_as(example: Example) -> tuple[str, str]:
+    """Table and question: pairs that have the same ask the same."""
+    return example.context or "", " ".join(example.question.casefold().split())
 
 
 def _problems(line: int, data: Any, source: TableSource) -> Iterator[Problem]:
@@ -132,7 +140,15 @@ def _table_name(given: Any, source: TableSource) -> str | None:
     return next((name for name in (given, bare_name(Path(given))) if given and name in source.tables), None)
 
 
-def _example(line: int, data: dict[str, Any], source: TableSource, language: Language, notes: Counter[str]) -> Example:
+def _made_up(line: int, given: Set[str]) -> str:
+    """An id that no line has."""
+    name = f"q{line}"
+    while name in given:
+        name += "_"
+    return name
+
+
+def _example(label: str, data: dict[str, Any], source: TableSource, language: Language, notes: Counter[str]) -> Example:
     given = data.get("table", data.get("context"))
     name = source.default if given is None else _table_name(given, source)
     assert name is not None, "the line was checked"
@@ -143,15 +159,23 @@ def _example(line: int, data: dict[str, Any], source: TableSource, language: Lan
     ordered = _ordered(data["question"], answers, table, language)
     if ordered != answers:
         notes[_IN_ROW_ORDER] += 1
-    return Example(data.get("id") or f"q{line}", data["question"], name, tuple(ordered))
+    return Example(label, data["question"], name, tuple(ordered))
 
 
 def _read_answer(value: Answer, table: Table) -> Answer:
-    """A text that is in no text column, and reads as a number, is that number; another one loses outer spaces."""
+    """A text that is in no text column, and reads as a number, is that number; another one loses outer spaces.
+
+    It is read as a cell would be. What could as well be a name, such as 007, is no number in a cell; here it is one.
+    """
     if not isinstance(value, str) or value.lower() in table.text_cells:
         return value
     text = value.strip()
     if text.lower() in table.text_cells:
+        return text
+    _, (cell,), _ = read_column("answer", [text], None)
+    if isinstance(cell, (int, float)):
+        return float(cell) + 0.0
+    if _NO_GROUP.search(text):
         return text
     number = question_runs(text).numbers
     whole = [each for each, spans in number.items() if (0, len(text)) in spans]

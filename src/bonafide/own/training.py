@@ -20,6 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,12 +32,14 @@ from bonafide.errors import BonafideError
 from bonafide.examples import Answer, Example, write_jsonl
 from bonafide.files import write_json
 from bonafide.learn.recipe import read_recipe
+from bonafide.learn.runfolder import check_same
 from bonafide.learn.saved import load
-from bonafide.own.pairs import read_pairs, split_files
+from bonafide.own.pairs import Pairs, asked_as, read_pairs, split_files
 from bonafide.own.side_by_side import Report, train_side_by_side
 from bonafide.own.unsolved import Unsolved, why_unsolved
 from bonafide.report.inspect import bound_sql
 from bonafide.report.statistics import wilson
+from bonafide.sealed import read_sealed
 from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
 from bonafide.tasks.sql.language import Language
@@ -48,6 +51,9 @@ FOLDS = 3
 LEAST = 10
 """Pairs with a solution under which nothing is learned."""
 _ONE_FOLD_FROM = 1001
+_SEEN = (
+    "dev pairs are training pairs too (same table and question): the model has seen them, so the figure may be too high"
+)
 _BATCH = 64
 
 
@@ -68,6 +74,11 @@ class Prepared:
     def covered(self) -> int:
         """Pairs with at least one solution."""
         return len(self.examples) - len(self.unsolved)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there is nothing to learn from."""
+        return self.covered < LEAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +142,35 @@ def prepare(
         if not size
     ]
     settings = (recipe, *overrides) if recipe else (*chosen_recipe(len(pairs.examples)), *overrides)
+    notes = {**pairs.notes, **(_dev_notes(held, pairs) if held is not None else {})}
     held_examples = held.examples if held is not None else []
-    return Prepared(out, source, settings, pairs.examples, held_examples, pairs.notes, sizes, unsolved)
+    return Prepared(out, source, settings, pairs.examples, held_examples, notes, sizes, unsolved)
 
 
 def learn(
     prepared: Prepared, folds: int | None = None, report: Report = lambda name, share: None
 ) -> tuple[list[HeldOut], dict[str, Any]]:
     """Train on all pairs and, without a dev file, on all but each fold; returns the held-out pairs and the figures."""
-    if prepared.covered < LEAST:
+    if prepared.too_few:
+        _take_away(prepared.out)
         raise BonafideError(
             f"Only {prepared.covered} of {len(prepared.examples)} pairs have a solution; at least {LEAST} are needed, "
-            "and a hundred or more to learn from. See why the others have none, above."
+            "and a hundred or more to learn from."
+            + (" See why the others have none, above." if prepared.unsolved else "")
         )
     started = time.perf_counter()
     parts = [] if prepared.dev else _folds(prepared.examples, folds)
     out, recipe = prepared.out, prepared.settings
     jobs = {"all pairs": _command(recipe, out, out / "data", out / "data" / "solutions")}
+    _check_settings(out, recipe)
+    other = _other_folds(out, len(parts))
     for number, part in enumerate(parts, start=1):
         left = {example.id for example in part}
         folder = out / "data" / "folds" / str(number)
-        _write_split(folder / "train", (each for each in prepared.examples if each.id not in left), prepared.source)
-        _write_split(folder / "dev", part, prepared.source)
+        rest = (each for each in prepared.examples if each.id not in left)
+        _write_split(folder / "train", rest, prepared.source, other)
+        _write_split(folder / "dev", part, prepared.source, other)
+        _check_settings(folder / "run", recipe)
         jobs[f"fold {number} of {len(parts)}"] = _command(recipe, folder / "run", folder, None)
     train_side_by_side(jobs, out / "data" / "logs", report)
     held: list[HeldOut] = []
@@ -178,17 +196,57 @@ def _check_folder(out: Path, resume: bool) -> None:
             raise BonafideError(f"{out} already holds a run. Add --resume to go on with it, or name another folder.")
 
 
-def _write_split(folder: Path, examples: Iterable[Example], source: TableSource) -> None:
+def _dev_notes(dev: Pairs, pairs: Pairs) -> dict[str, int]:
+    """What is to be known of a dev file: how it was read, and how much of it is learned from."""
+    learned = {asked_as(example) for example in pairs.examples}
+    seen = sum(asked_as(example) in learned for example in dev.examples)
+    notes = {f"{note} (in the dev file)": times for note, times in dev.notes.items()}
+    return {**notes, _SEEN: seen} if seen else notes
+
+
+def _check_settings(run: Path, settings: Sequence[str]) -> None:
+    """A training that is finished is not started again, so other settings for it have to be refused here."""
+    path = run / "recipe.json"
+    if not path.exists():
+        return
+    saved = read_sealed(path)
+    recipe, *overrides = settings
+    data = [f"data.{key}={saved['data'][key]}" for key in ("root", "dev", "solutions")]  # ours, and moved with the run
+    check_same(run, saved, read_recipe(recipe, [*overrides, *data]))
+
+
+def _take_away(out: Path) -> None:
+    """Remove what was prepared where no training has begun, so that other pairs can be tried there."""
+    if (out / "recipe.json").exists():
+        return
+    data = out / "data"
+    shutil.rmtree(data / "solutions")
+    for folder in (data / "train", data / "dev"):
+        for name in ("examples.jsonl", "tables.jsonl"):
+            (folder / name).unlink(missing_ok=True)
+    for folder in (data / "train", data / "dev", data, out):
+        with suppress(OSError):  # it is not there, or holds something else
+            folder.rmdir()
+
+
+def _other_folds(out: Path, count: int) -> str:
+    """What to say where the folds of a run are others: its pairs are the same, so there are more or fewer of them."""
+    there = sum(1 for _ in (out / "data" / "folds").glob("*/train"))
+    before = f"--folds {there}" if there > 1 else "no --folds"
+    return (
+        f"{out} was started with {before}; now there are {count} folds. Resume with {before}, or name another folder."
+    )
+
+
+def _write_split(folder: Path, examples: Iterable[Example], source: TableSource, refusal: str = "") -> None:
     """``examples.jsonl`` and ``tables.jsonl``; on resuming, what is there must be the same."""
     for path, objects in split_files(folder, list(examples), source).items():
         text = "".join(json.dumps(each, ensure_ascii=False, allow_nan=False) + "\n" for each in objects)
         if not path.exists():
             write_jsonl(path, objects)
         elif path.read_text(encoding="utf-8") != text:
-            raise BonafideError(
-                f"{path} was written from other tables or pairs than those given now. Resume with the files that the "
-                "run was started with, or name another folder."
-            )
+            others = f"{path} was written from other tables or pairs than those given now. Resume with the files that "
+            raise BonafideError(refusal or f"{others}the run was started with, or name another folder.")
 
 
 def _searched(out: Path, language: Language, count: int, report: Report) -> SolutionStore[Any]:

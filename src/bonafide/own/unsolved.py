@@ -8,6 +8,7 @@ at the question; it is the likeliest reason, not a proof.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -18,6 +19,10 @@ from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, exec
 from bonafide.tasks.sql.tables import Table
 
 _TRIED = 2000
+_NUMBER = r"[-+−]?[0-9]+(?:[., '’][0-9]{3})*(?:[.,][0-9]+)?"
+_SIGN = "[$€£¥₹]"
+_UNIT = rf"(?:[^\W\d_]|[%‰°]|{_SIGN})[^\s\d]*"  # one word: 12 km/h, but not 12 angry men or 15 March 2024
+_WITH_UNIT = re.compile(rf"{_NUMBER}\s?{_UNIT}|{_SIGN}\s?{_NUMBER}(?:\s?{_UNIT})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def _not_a_cell(value: str, table: Table) -> str:
     near = difflib.get_close_matches(value.lower(), list(table.text_cells), n=1, cutoff=0.6)
     if near:
         return f"no cell of the table is {value!r}; the nearest is {near[0]!r}"
-    if any(character.isdigit() for character in value):
+    if _WITH_UNIT.fullmatch(value):
         return f"no cell of the table is {value!r}: write a number as a number, without its unit"
     return f"no cell of the table is {value!r}: an answer is a cell, a list of cells of one column, or a number"
 

@@ -201,13 +201,15 @@ def _scratch_config(spec: ReconstructorSpec, tokenizer: PreTrainedTokenizerBase,
 
 
 def _with_markers(bart: BartForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> Reconstructor:
+    learned = {SOLUTION_MARKER, SPAN_MARKER} <= set(tokenizer.get_vocab())  # a checkpoint of our own
     tokenizer.add_tokens([SOLUTION_MARKER, SPAN_MARKER], special_tokens=True)
     solution, span = (int(token) for token in tokenizer.encode(SOLUTION_MARKER + SPAN_MARKER, add_special_tokens=False))
     config: Any = bart.config
     known = config.vocab_size
     bart.resize_token_embeddings(max(len(tokenizer), known), pad_to_multiple_of=64, mean_resizing=False)
     with torch.no_grad():
-        new = sorted({*range(known, config.vocab_size), solution, span})
+        never = sorted({*range(known, config.vocab_size), solution, span})
+        new = [each for each in never if each >= known] if learned else never
         bart.model.shared.weight[new] = torch.randn(len(new), config.d_model) * config.init_std
-        bart.final_logits_bias[:, new] = -torch.inf
+        bart.final_logits_bias[:, never] = -torch.inf
     return Reconstructor(bart, solution, span)

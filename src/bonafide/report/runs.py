@@ -20,7 +20,7 @@ from bonafide.evaluate.selection import Selection, rank_of_gold, selection
 from bonafide.evaluate.sql import Outcome, SqlPrediction, judge_all, total
 from bonafide.examples import Example, Gold, open_examples, read_gold
 from bonafide.learn.data import load_training_data, thinned
-from bonafide.learn.learnable import learnable
+from bonafide.learn.learnable import learnable, speaking
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model, load
 from bonafide.reconstruct.layout import tokenise
@@ -121,11 +121,12 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
     if not saved["data"]["solutions"]:
         saved["data"]["solutions"] = str(run / "solutions")
     recipe = recipe_from(saved, str(run))
-    items = load_training_data(recipe, run).items
+    data = load_training_data(recipe, run)
     known = read_gold(gold)
-    task = learnable(recipe.data.task)
+    task = speaking(learnable(recipe.data.task), data.store)
     right = [
-        task.place_of_gold(known[item.example.id], item, recipe) if item.example.id in known else None for item in items
+        task.place_of_gold(known[item.example.id], item, recipe) if item.example.id in known else None
+        for item in data.items
     ]
     table = []
     for entry in read_log(run / "selections.jsonl"):

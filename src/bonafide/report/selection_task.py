@@ -27,7 +27,7 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import Example, Gold, read_gold
 from bonafide.files import open_bytes
 from bonafide.learn import draws
-from bonafide.learn.learnable import Item, Learnable, Narrowing, Split
+from bonafide.learn.learnable import Item, Learnable, Narrowing, Split, speaking
 from bonafide.learn.objective import IMPOSSIBLE
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
@@ -114,6 +114,7 @@ def draw_questions(
         raise BonafideError(
             f"The solution store {store.folder} was searched over other examples than {split.file.path}."
         )
+    speaking(task, store.manifest["options"])
     drawn: list[Question] = []
     left_out = 0
     for example, (name, solutions) in zip(split.file, store, strict=True):

@@ -11,8 +11,8 @@ from pathlib import Path
 from bonafide.files import write_whole
 from bonafide.report.charts import shortened
 
-_LEFT, _WIDE, _LINE = 250, 340, 24
-_LETTERS, _LETTERS_RIGHT = 36, 26  # of a label, in the room on its left, and in that of a legend
+_WIDE, _LINE, _LETTER = 340, 24, 6.7
+_LETTERS, _LETTERS_RIGHT = 64, 26  # of a label at most, in the room on its left, and in that of a legend
 _COLOURS = ("#b3402f", "#c98a1b", "#2f6fb3", "#5c8a3a", "#8a5ca8", "#3a8a8a")
 _AXIS, _PANEL_WIDE, _PANEL_HIGH, _LEGEND = 52, 400, 190, 200
 Lines = Mapping[str, Sequence[tuple[float, float]]]
@@ -26,26 +26,27 @@ _FILE_STYLE = (
 def row_bars(title: str, rows: Mapping[str, Sequence[float]]) -> str:
     """One bar a row as long as the mean of its shares, and a dot for each of them."""
     height = _LINE * len(rows) + 30
+    left = round(8 + _LETTER * min(_LETTERS, max(36, *map(len, rows))))
     parts = []
     for step in range(5):
-        x = _LEFT + _WIDE * step / 4
+        x = left + _WIDE * step / 4
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="{height - 22}"/>')
         parts.append(f'<text class="count" x="{x}" y="{height - 6}" text-anchor="middle">{step / 4:.0%}</text>')
     for number, (label, shares) in enumerate(rows.items()):
         top, mean = 4 + _LINE * number, sum(shares) / len(shares)
         middle = top + 8
         name = shortened(label, _LETTERS)
-        parts.append(f'<text x="{_LEFT - 8}" y="{top + 13}" text-anchor="end">{name}</text>')
-        parts.append(f'<rect x="{_LEFT}" y="{top}" width="{_WIDE * mean:.1f}" height="16" opacity=".75"/>')
+        parts.append(f'<text x="{left - 8}" y="{top + 13}" text-anchor="end">{name}</text>')
+        parts.append(f'<rect x="{left}" y="{top}" width="{_WIDE * mean:.1f}" height="16" opacity=".75"/>')
         parts += [
-            f'<circle cx="{_LEFT + _WIDE * each:.1f}" cy="{middle}" r="3.2" fill="#b3402f">'
+            f'<circle cx="{left + _WIDE * each:.1f}" cy="{middle}" r="3.2" fill="#b3402f">'
             f"<title>{each:.1%}</title></circle>"
             for each in shares
         ]
-        end = _LEFT + _WIDE * max(*shares, mean) + 8
+        end = left + _WIDE * max(*shares, mean) + 8
         parts.append(f'<text class="count" x="{end:.1f}" y="{top + 13}">{mean:.1%}</text>')
     return (
-        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {_LEFT + _WIDE + 60} {height}" role="img" '
+        f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {left + _WIDE + 60} {height}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg></figure>'
     )
 

@@ -16,8 +16,15 @@ COPIED_RUN = 4
 COPIED_MARK = "…"
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s]|_")
-_NUMBER = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[+\-−]?\d+(?:\.\d+)?")
-_ANSWER = re.compile(r"(?:####|\banswer(?:\s+is|\s*[:=]))\s*(?P<answer>[^\n]+)", re.IGNORECASE)
+_NUMBER = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?")
+_ANSWER = re.compile(
+    r"(?:####|\banswer(?:\s+is|\W*[:=]))\s*(?P<answer>[^\n]+)|\\boxed\{(?:\\text\{)?(?P<boxed>[^{}\n]+)\}",
+    re.IGNORECASE,
+)
+_MEASURED = re.compile(rf"[$€£¥]?\s*(?P<number>{_NUMBER.pattern})\s*(?:[%°$€£¥]|[^\W\d_]+(?:[ -][^\W\d_]+){{0,2}})?")
+"""A number with its unit: a sign before or behind it, or up to three words."""
+_MARKS = " \t*_`$.;:="
+"""What stands around an answer and is none of it."""
 
 
 def words(text: str) -> list[str]:
@@ -31,8 +38,14 @@ def normalised(text: str) -> str:
 
 
 def same_answer(one: Any, other: Any) -> bool:
-    """Whether two answers are the same: as numbers where both are (``1,200`` is 1200.0), else by their words."""
+    """Whether two answers are the same: as numbers where both are (``1,200`` is 1200.0), else by their words.
+
+    Where one is a number, the other may have a unit: 19 and ``19 apples``, 50 and ``50%``.
+    """
     first, second = _number(one), _number(other)
+    if first is not None or second is not None:
+        first = _measured(one) if first is None else first
+        second = _measured(other) if second is None else second
     if first is not None and second is not None:
         return first == second
     return normalised(str(one)) == normalised(str(other))
@@ -41,12 +54,14 @@ def same_answer(one: Any, other: Any) -> bool:
 def final_answer(text: str) -> str:
     """The answer that a rationale or a program states.
 
-    What follows the last ``####``, ``answer:`` or ``answer is``; else what follows the last ``=``; else the last number
-    of the last line, or the line itself.
+    What follows the last ``####``, ``answer:`` or ``answer is``, or stands in the last box, without marks of Markdown
+    and TeX; else what follows the last ``=``; else the last number of the last line, or the line itself.
     """
     stated = list(_ANSWER.finditer(text))
     if stated:
-        return stated[-1]["answer"].strip().rstrip(".;").strip()
+        last = stated[-1]["boxed"] or stated[-1]["answer"]
+        boxed = _ANSWER.search(last)  # the answer is \\boxed{19}
+        return (boxed["boxed"] or last if boxed else last).strip(_MARKS)
     found = (text.rpartition("=")[2].strip() if "=" in text else "") or (text.strip().splitlines() or [""])[-1]
     numbers = _NUMBER.findall(found)
     return numbers[-1] if numbers else found.strip().rstrip(".;").strip()
@@ -104,7 +119,14 @@ def _number(value: Any) -> Decimal | None:
     text = str(value).strip().replace("−", "-")
     if not _NUMBER.fullmatch(text):
         return None
+    if re.search(r",\d{3}(?!\d)", text) is None:
+        text = text.replace(",", ".")  # 12,5
     try:
         return Decimal(text.replace(",", ""))
     except InvalidOperation:
         return None
+
+
+def _measured(value: Any) -> Decimal | None:
+    found = _MEASURED.fullmatch(str(value).strip())
+    return None if found is None else _number(found["number"])
