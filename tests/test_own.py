@@ -202,7 +202,6 @@ def test_a_type_is_of_a_column_of_any_of_them(shop):
         ("who placed order 1001?", "Ben Ray", "no cell of the table is 'Ben Ray'; the nearest is 'ben roy'"),
         ("who placed order 1001?", "a stranger called Zoe", "an answer is a cell, a list of cells"),
         ("what did order 1001 cost?", "779 euros", "write a number as a number, without its unit"),
-        ("what did order 1001 cost?", "EUR 1 200,50 net", "an answer is a cell, a list of cells"),
         ("what did order 1001 cost?", "€ 779 net", "write a number as a number, without its unit"),
         ("how fast was order 1001?", "12.5 km/h", "write a number as a number, without its unit"),
         ("when was order 1001 placed?", "2024-03-15", "an answer is a cell, a list of cells"),
