@@ -77,7 +77,7 @@ def test_starts_that_were_stopped_go_on_and_those_that_ended_are_left_alone(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--set", "data.dev=nowhere"), "compared by their dev questions"),
+        (("--set", "data.dev="), "compared by their dev questions"),
         (("--table", "a.csv", "--examples", "b.jsonl"), "--starts goes with a recipe"),
     ],
 )
