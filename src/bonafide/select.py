@@ -179,12 +179,13 @@ def _trained(
     if not any(len(candidates) for _, candidates in held):
         return _picks(held, np.zeros(0), np.zeros(0), recipe)  # nothing to choose from, nor to learn from
     run, taught, scratch = folder / "run", folder / "reconstructor", recipe
-    if scratch.reconstructor.kind == "t-scratch":
+    teaches = recipe.reconstructor.kind == "t-scratch"
+    if teaches:
         recipe = replace(recipe, reconstructor=replace(recipe.reconstructor, kind="bart", path=str(taught)))
     resume = (run / "recipe.json").exists()
     if resume:
         check_same(run, read_sealed(run / "recipe.json"), recipe)
-    if scratch.reconstructor.kind == "t-scratch":
+    if teaches:
         _teach(questions, scratch, taught, progress)
     with without_bars():
         train(recipe, run, resume=resume, watcher=watcher)

@@ -225,9 +225,11 @@ def _largest(sizes: dict[str, float], share: float) -> set[str]:
 def open_dev(recipe: Recipe) -> Dev | None:
     """The dev questions that a recipe has decoded during training; None where it has none."""
     folder = Path(recipe.data.root, recipe.data.dev)
-    if not recipe.data.dev or (not folder.is_dir() and recipe.data.dev == Data().dev):
+    if not recipe.data.dev:
         return None
     if not folder.is_dir():
+        if recipe.data.dev == Data().dev:
+            return None
         raise BonafideError(f"data.dev is {recipe.data.dev!r}, and there is no folder {folder}.")
     split = learnable(recipe.data.task).open_split(folder)
     examples = list(split.file)

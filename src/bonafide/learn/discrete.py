@@ -201,7 +201,7 @@ class DiscreteLearning:
             heads=options.heads,
             decoder_width=options.head_width,
             dropout=options.dropout,
-            language=self._spoken(recipe),
+            language=language_of(store),
         )
         return build_discrete_solver(spec, texts=texts, seed=recipe.train.seed)
 

@@ -26,7 +26,7 @@ _FILE_STYLE = (
 def row_bars(title: str, rows: Mapping[str, Sequence[float]]) -> str:
     """One bar a row as long as the mean of its shares, and a dot for each of them."""
     height = _LINE * len(rows) + 30
-    left = round(8 + _LETTER * min(_LETTERS, max(36, *map(len, rows))))
+    left = round(8 + _LETTER * min(_LETTERS, max([36, *map(len, rows)])))
     parts = []
     for step in range(5):
         x = left + _WIDE * step / 4
