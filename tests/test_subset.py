@@ -193,4 +193,5 @@ def test_gold_has_as_many_conditions_as_the_store_that_is_learned_from(tmp_path:
 
 def test_a_dev_folder_that_is_named_and_not_there_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match=r"data\.dev is 'validation', and there is no folder"):
-        load_training_data(recipe(data, "hard-em", data={"dev": "validation"}), tmp_path)
+        load_training_data(recipe(data, "hard-em", data={"dev": "validation", "solutions": ""}), tmp_path)
+    assert not list(tmp_path.iterdir()), "before the search"

@@ -64,6 +64,7 @@ def load_training_data(
             f"{recipe.data.root!r}. Give it with --set data.root=FOLDER."
         )
     split = task.open_split(root / recipe.data.train)
+    dev = open_dev(recipe)  # its errors before the search
     store = _store(task, recipe, split.file, out, progress, started)
     speaking(task, store.manifest["options"])
     sizes = dict(zip(store.ids, store.sizes.tolist(), strict=True))
@@ -119,7 +120,7 @@ def load_training_data(
         "largest": recipe.data.largest,
         "gold": solved,
     }
-    return TrainingData(items, open_dev(recipe), store.manifest["options"], report, words if chooses else None)
+    return TrainingData(items, dev, store.manifest["options"], report, words if chooses else None)
 
 
 def likeliest_sets(recipe: Recipe, store: SolutionStore[Any]) -> Iterator[tuple[str, Any]]:
