@@ -323,6 +323,14 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert figures["methods"]["mimax"]["right solution"] == pytest.approx([20 / 48, 20 / 48])
 
 
+def test_the_dev_file_of_own_pairs_is_found_in_the_run(data: Path, tmp_path: Path) -> None:
+    copies = [retold(data / name, tmp_path / name, data={"dev": ""}) for name in ("hard-em-5", "mimax-5")]
+    with pytest.raises(BonafideError, match="hard-em-5 was trained without dev examples"):
+        compare_runs(copies)
+    shutil.copytree(data / "dev", tmp_path / "hard-em-5/data/dev")
+    assert compare_runs(copies).methods[0].right(ANSWER).shape == (1, 6)
+
+
 def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match="needs runs of two methods; found mimax alone"):
         compare_runs([data / "mimax-5", data / "mimax-6"])

@@ -19,7 +19,7 @@ from bonafide.learn.recipe import read_recipe
 from bonafide.learn.saved import load
 from bonafide.learn.steps import Progress
 from bonafide.learn.trainer import train
-from bonafide.select import Pick, Scored, select, vote_weight
+from bonafide.select import Pick, Scored, select, summary, vote_weight
 from bonafide.synth.candidates import generate_candidates
 from bonafide.tasks.text.candidates import Candidate, reaching
 from bonafide.tasks.text.language_model import LanguageModel
@@ -208,7 +208,17 @@ def test_a_file_without_a_candidate_that_reaches_an_answer_has_no_picks(tmp_path
     assert done.exit_code == 0, done.output
     assert "0 of 1 questions have a pick; none has a second candidate, mean" in done.output.replace("\n", " ")
     (line,) = map(json.loads, (tmp_path / "picked.jsonl").read_text().splitlines())
-    assert (line["picked"], line["candidates"]) == (None, [])
+    assert (line["picked"], line["candidates"], line["left_out"]) == (None, [], 2)
+    assert "2 candidates arrive at another answer: they are not chosen from." in done.output.replace("\n", " ")
+
+
+def test_candidates_that_arrive_elsewhere_are_counted(tmp_path: Path) -> None:
+    several = [{"text": "1 + 2", "answer": 3}, {"text": "2 + 2", "answer": 4}, {"text": "3"}, {"text": "1 + 2"}]
+    lines = [{"id": str(n), "question": "How many?", "answer": 3, "candidates": several[: n + 1]} for n in range(4)]
+    write_jsonl(tmp_path / "file.jsonl", lines)
+    picks = select(tmp_path / "file.jsonl", tmp_path / "picked.jsonl", overrides=TINY)
+    assert [pick.left_out for pick in picks] == [0, 1, 1, 1]
+    assert summary(picks)["left_out"] == 3
 
 
 def test_gold_in_the_file_changes_no_pick(file: Path, tmp_path: Path) -> None:

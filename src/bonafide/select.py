@@ -89,6 +89,7 @@ class Pick:
     example: Example
     candidates: tuple[Scored, ...]
     vote_weight: float = 0.0  # of log votes in the support, the same for the whole file
+    left_out: int = 0  # candidates that arrive at another answer
 
     @property
     def best(self) -> Scored | None:
@@ -130,6 +131,7 @@ class Pick:
             "solver_rank": self.solver_rank,
             "vote_weight": self.vote_weight,
             "copy_rate": None if best is None else best.copy_rate,
+            "left_out": self.left_out,
             "candidates": [each.to_json() for each in self.candidates],
         }
 
@@ -155,6 +157,10 @@ def select(
     else:
         folder = work or out.with_suffix(".work")
         picks = _trained(path, questions, folder, overrides, watcher, progress)
+    picks = [
+        replace(pick, left_out=len(each.candidates) - sum(scored.votes for scored in pick.candidates))
+        for pick, each in zip(picks, questions, strict=True)
+    ]
     with vouched(out):
         write_jsonl(out, (pick.to_json() for pick in picks))
     return picks
@@ -323,12 +329,13 @@ def _picks(
 
 
 def summary(picks: Sequence[Pick]) -> dict[str, Any]:
-    """How many questions have a pick, how sure the picks are, and how much they copy."""
+    """How many questions have a pick, how many candidates were left out, how sure the picks are, how much they copy."""
     found = [pick.best for pick in picks if pick.best is not None]
     sure = [pick.confidence for pick in picks if pick.confidence is not None]
     return {
         "questions": len(picks),
         "picked": len(found),
+        "left_out": sum(pick.left_out for pick in picks),
         "single_candidate": sum(len(pick.candidates) == 1 for pick in picks),
         "vote_weight": picks[0].vote_weight,
         "median_confidence": float(np.median(sure)) if sure else None,

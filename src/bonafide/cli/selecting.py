@@ -89,6 +89,11 @@ def select_command(
         f"{figures['picked']:,} of {figures['questions']:,} questions have a pick; {ranked}, mean copy rate "
         f"{figures['mean_copy_rate']:.0%}, weight of votes {figures['vote_weight']:g}. Written to {escape(str(out))}.",
     )
+    if figures["left_out"]:
+        tell(
+            console,
+            f"[dim]{figures['left_out']:,} candidates arrive at another answer: they are not chosen from.[/dim]",
+        )
     for pick in _least_sure(picks):
         assert pick.best is not None
         assert pick.confidence is not None

@@ -274,7 +274,10 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
 
 
 def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
-    path = Path(*(str(recipe["data"].get(name, "")) for name in ("root", "dev")), "examples.jsonl")
+    root, dev = (str(recipe["data"].get(name, "")) for name in ("root", "dev"))
+    path = Path(root, dev, "examples.jsonl") if dev else run / "data/dev/examples.jsonl"  # the latter by `train --dev`
+    if not path.exists() and not dev:
+        raise BonafideError(f"{run} was trained without dev examples. Give examples with --examples.")
     if not path.exists():
         raise BonafideError(f"The dev examples of {run} are no longer at {path}. Give examples with --examples.")
     return path
