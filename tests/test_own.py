@@ -356,12 +356,14 @@ def test_a_dev_file_takes_the_place_of_cross_validation(shop):
 def test_how_a_dev_file_was_read_and_what_of_it_is_learned_from_is_said(shop):
     first = json.loads((shop / "qa.jsonl").read_text().splitlines()[0])
     asked = {**first, "question": first["question"].upper()}
-    write_lines(shop / "dev.jsonl", [asked, asked, {"question": "what did order 1001 cost?", "answer": "$ 779"}])
+    wrong = {"question": "who placed order 1002?", "answer": "nobody of that name"}
+    write_lines(shop / "dev.jsonl", [asked, asked, {"question": "what did order 1001 cost?", "answer": "$ 779"}, wrong])
     prepared = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "run", shop / "dev.jsonl")
-    twice, as_number, seen = prepared.notes.items()
+    twice, as_number, seen, unreached = prepared.notes.items()
     assert twice == ("pairs stand in the file twice: the second was left out (in the dev file)", 1)
     assert (as_number[0].endswith("they are read as numbers (in the dev file)"), as_number[1]) == (True, 1)
     assert (seen[0].startswith("dev pairs are training pairs too (same table and question)"), seen[1]) == (True, 1)
+    assert (unreached[0].startswith("dev pairs have no solution"), unreached[1]) == (True, 1)
     alone = prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "alone")
     assert not alone.notes
 

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ _ONE_FOLD_FROM = 1001
 _SEEN = (
     "dev pairs are training pairs too (same table and question): the model has seen them, so the figure may be too high"
 )
+_UNREACHED = "dev pairs have no solution: no query of this language returns their answer, so they count as wrong"
 _BATCH = 64
 
 
@@ -142,7 +144,7 @@ def prepare(
         if not size
     ]
     settings = (recipe, *overrides) if recipe else (*chosen_recipe(len(pairs.examples)), *overrides)
-    notes = {**pairs.notes, **(_dev_notes(held, pairs) if held is not None else {})}
+    notes = {**pairs.notes, **(_dev_notes(held, pairs, out, language) if held is not None else {})}
     held_examples = held.examples if held is not None else []
     return Prepared(out, source, settings, pairs.examples, held_examples, notes, sizes, unsolved)
 
@@ -196,12 +198,16 @@ def _check_folder(out: Path, resume: bool) -> None:
             raise BonafideError(f"{out} already holds a run. Add --resume to go on with it, or name another folder.")
 
 
-def _dev_notes(dev: Pairs, pairs: Pairs) -> dict[str, int]:
-    """What is to be known of a dev file: how it was read, and how much of it is learned from."""
+def _dev_notes(dev: Pairs, pairs: Pairs, out: Path, language: Language) -> dict[str, int]:
+    """What is to be known of a dev file: how it was read, how much of it is learned from, what cannot be right."""
     learned = {asked_as(example) for example in pairs.examples}
     seen = sum(asked_as(example) in learned for example in dev.examples)
     notes = {f"{note} (in the dev file)": times for note, times in dev.notes.items()}
-    return {**notes, _SEEN: seen} if seen else notes
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "solutions"
+        search_sql(out / "data/dev/examples.jsonl", store, language=language, cap=1)
+        unreached = sum(not size for size in SolutionStore(store, QueryCodec()).sizes)
+    return notes | {note: count for note, count in ((_SEEN, seen), (_UNREACHED, unreached)) if count}
 
 
 def _check_settings(run: Path, settings: Sequence[str]) -> None:
