@@ -72,7 +72,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 
 def test_an_unknown_recipe(tmp_path: Path, refusal: Refusal) -> None:
     said = refusal("train", "wikisql-hard-mimx", "--out", tmp_path / "out")
-    assert "There is no recipe 'wikisql-hard-mimx'; did you mean 'wikisql-hard-mimax'?" in said
+    assert "There is no recipe 'wikisql-hard-mimx' (did you mean 'wikisql-hard-mimax'?)" in said
 
 
 def test_a_recipe_file_that_is_not_there(tmp_path: Path, refusal: Refusal) -> None:
@@ -83,7 +83,7 @@ def test_a_recipe_file_that_is_not_there(tmp_path: Path, refusal: Refusal) -> No
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("train.epoch=3", "train.epoch is not known; did you mean 'epochs'?"),
+        ("train.epoch=3", "train.epoch is not known (did you mean 'epochs'?)"),
         ("train.log_every=0", "train.log_every must be more than 0, found 0"),
         ("solver.heads=3", "solver.width must be a multiple of solver.heads, found 32 and 3"),
         ("reconstructor.dropout=1.5", "reconstructor.dropout is a share below 1, found 1.5"),

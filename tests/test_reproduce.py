@@ -316,12 +316,13 @@ def test_a_run_that_was_stopped_while_it_was_judged_is_not_trained_again(tmp_pat
     asked = Asked(tmp_path / "out", data, 1, ("mimax+",), TINY)
     (job,) = planned(table("sql-hard"), asked)
     assert Path(job.content["recipe"]["data"]["solutions"]).name.endswith("-likeliest-20-said")
-    run_job(job.content)
+    run_job({**job.content, "side_by_side": 3})
     (first,) = results_of(table("sql-hard"), asked)["mimax+"]
     first.path.unlink()
     (Path(job.content["run"]) / "metrics.jsonl").rename(tmp_path / "not needed")
     run_job(job.content)
     (again,) = results_of(table("sql-hard"), asked)["mimax+"]
+    assert again.content["seconds"]["side_by_side"] == 3, "of the training, not of the judging"
     assert {**again.content, "seconds": 0} == {**first.content, "seconds": 0}
     assert again.content["seconds"]["training"] == first.content["seconds"]["training"]
 
@@ -388,15 +389,42 @@ def test_other_data_is_refused_before_anything_is_trained(tmp_path: Path) -> Non
     asked = Asked(tmp_path / "out", data, 2, ROWS[:1], TINY)
     first, _ = planned(table("sql-synthetic"), asked)
     run_job(first.content)
-    for name in ("dev/gold.jsonl", "dev/tables.jsonl", "train/tables.jsonl", "dev/examples.jsonl"):
+    for name in ("dev/gold.jsonl", "train/gold.jsonl", "dev/tables.jsonl", "train/tables.jsonl", "dev/examples.jsonl"):
         kept = (data / name).read_text()
         (data / name).write_text("".join(kept.splitlines(keepends=True)[::-1]))
         with pytest.raises(BonafideError, match="was made on other data"):
             planned(table("sql-synthetic"), asked)
         (data / name).write_text(kept)
     assert len(planned(table("sql-synthetic"), asked)) == 1
-    (data / "dev/gold.jsonl").unlink()  # without gold it is judged by answers alone
-    assert len(planned(table("sql-synthetic"), asked)) == 1
+    complete = dataclasses.replace(asked, seeds=1)
+    assert not planned(table("sql-synthetic"), complete)
+    (data / "dev/gold.jsonl").unlink()
+    for each in (asked, complete):  # also where nothing is to be run: its figures are not those of this data
+        with pytest.raises(BonafideError, match="was made on other data"):
+            planned(table("sql-synthetic"), each)
+    said: list[str] = []
+    assert planned(table("sql-synthetic"), dataclasses.replace(asked, out=tmp_path / "new"), report=said.append)
+    assert said[0].endswith("dev/gold.jsonl: which solutions are right is not measured.")
+
+
+def test_gold_of_other_questions_is_refused(tmp_path: Path) -> None:
+    _, asked, job = one_job(tmp_path)
+    gold = asked.data / "dev" / "gold.jsonl"
+    write_jsonl(gold, [{**each, "id": f"x{each['id']}"} for each in lines_of(gold)])
+    with pytest.raises(BonafideError, match=r"dev/gold.jsonl has gold for none of the examples beside it"):
+        run_job(job.content)
+    assert not Path(job.content["run"]).exists()
+
+
+def test_a_run_on_other_gold_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ("gold",), TINY)
+    (job,) = planned(table("sql-synthetic"), asked)
+    interrupted(job, monkeypatch)
+    gold = asked.data / "train" / "gold.jsonl"
+    write_jsonl(gold, lines_of(gold)[:30])
+    (job,) = planned(table("sql-synthetic"), asked)
+    run_job(job.content)
+    assert not read_result(Path(job.content["result"])).content["seconds"]["resumed"]
 
 
 def test_other_tables_are_searched_anew(tmp_path: Path) -> None:
@@ -526,6 +554,13 @@ def test_a_run_whose_command_is_gone_stops() -> None:
         orphan(Progress(1, 2, {"examples_per_second": 1.0}))
 
 
+def test_a_run_whose_command_is_gone_before_it_begins_does_not_begin(tmp_path: Path) -> None:
+    _, _, job = one_job(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_job({**job.content, "parent": -1})
+    assert not Path(job.content["run"]).exists()
+
+
 def test_rows_that_need_a_bart_are_refused_without_one_and_before_anything_is_searched(tmp_path: Path) -> None:
     wanted, asked = table("sql-selection"), Asked(tmp_path / "out", write_data(tmp_path / "data"), 1, ("bart-parser",))
     assert list(fill([wanted], asked)[wanted.name].failed) == ["BART as parser, HardEM"]
@@ -587,6 +622,12 @@ def test_what_is_overridden_for_some_rows_need_not_fit_the_others(tmp_path: Path
         missing(table("reading"), Asked(tmp_path, rows=("first-only",), overrides=words))
     with pytest.raises(BonafideError, match="with --rows"):
         missing(table("reading"), Asked(tmp_path, overrides=words))
+    with pytest.raises(BonafideError, match=r"train.epoch is not known \(did you mean 'epochs'\?\)\.$"):
+        missing(table("reading"), Asked(tmp_path, overrides=("train.epoch=1",)))
+    with pytest.raises(BonafideError, match="say how many with --seeds"):
+        Asked(tmp_path, overrides=("train.seed=7",))
+    with pytest.raises(BonafideError, match="with --data"):
+        Asked(tmp_path, overrides=("data.dev=other",))
 
 
 def test_tables_are_filled_together_and_what_they_share_is_run_once(

@@ -164,6 +164,10 @@ def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None
     results["ours"][0].content["seconds"]["training"] = 11
     assert verdict(SMALL, results, check).state == "missed"
     assert verdict(SMALL, {**results, "ours": results["ours"][1:]}, check).state == "open"
+    for ours, found in ((results["ours"][1:2], "no run was alone"), ([], "Ours: 0 of 3 seeds")):
+        assert verdict(SMALL, {**results, "ours": ours}, check).found == found
+    interrupted = verdict(SMALL, {**results, "ours": results["ours"][2:]}, check)
+    assert interrupted.found == "those that were alone were interrupted"
 
 
 @pytest.mark.parametrize(("ours", "test"), [([0.5, 0.55], stats.ttest_rel), ([0.5, 0.55, 0.9], stats.ttest_ind)])
@@ -418,7 +422,10 @@ def test_results_that_know_the_truth_of_other_questions_are_refused(tmp_path: Pa
     for name in ("solution", "known"):
         del without.content["flags"][name]  # judged without gold
     without.write()
-    assert len(results_of(wanted, asked)["mimax"]) == 3
+    with pytest.raises(BonafideError, match=r"than .*-0\.json \(dev questions with gold\)"):
+        results_of(wanted, asked)
+    paths[0].unlink()
+    assert len(results_of(wanted, asked)["mimax"]) == 2
     other = made(paths[2], 2, [True, False], [True, True], settings=settings)
     other.content["flags"]["known"] = packed([True, False])
     other.write()
@@ -428,7 +435,7 @@ def test_results_that_know_the_truth_of_other_questions_are_refused(tmp_path: Pa
 
 def test_results_that_are_there_need_no_data_and_what_is_missing_is_told(tmp_path: Path) -> None:
     wanted, asked = table("sql-hard"), Asked(tmp_path, rows=("mimax",), seeds=1)
-    with pytest.raises(BonafideError, match="1 runs of sql-hard are missing: say where its data is with --data DIR"):
+    with pytest.raises(BonafideError, match="1 run of sql-hard is missing: say where its data is with --data DIR"):
         fill([wanted], asked)
     row = wanted.row("mimax")
     settings = comparable(row.settings(wanted.common, (), asked.checkpoint), wanted.curve)
@@ -460,6 +467,8 @@ def test_every_table_is_made_of_recipes_that_exist(tmp_path: Path) -> None:
             assert {measure for measure, _ in row.paper} <= set(each.measures)
     shown = listed(Asked(tmp_path))
     assert len(shown) == len(known) + 1
+    (one,) = listed(Asked(tmp_path, overrides=("language.max_conditions=2",)), [table("sql-hard")])
+    assert one.title.startswith("sql-hard: ")
 
 
 def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
@@ -499,6 +508,13 @@ def test_a_long_label_is_cut_in_its_middle_and_whole_where_a_reader_points_at_it
     groups = grouped_bars("By size", {label: {"2–9": (0.5, 0.4, 0.6)}})
     for chart in (curves, groups, line_chart("Dev", {label: [(1, 0.5)]})):
         assert f"<title>{label}</title>a method whose la…n and on</text>" in chart
+
+
+def test_every_curve_of_a_table_has_its_own_colour() -> None:
+    most = max(len(each.rows) for each in tables().values() if each.curve)
+    shares = {str(number): [(2.0, 0.5), (4.0, number / most)] for number in range(most)}
+    figure = selection_curves(shares, {}, {})
+    assert len(set(re.findall(r'<polyline[^>]*stroke="(#[0-9a-f]+)"', figure))) == most > 6
 
 
 @pytest.mark.parametrize("name", tables())

@@ -196,6 +196,16 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
+def check_writable(path: Path) -> None:
+    """Refuse now what could not be written after long work."""
+    with explained(path, "write"):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if path.parent.is_dir():
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+
+
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write one JSON object, indented, whole or not at all."""
     try:
@@ -228,14 +238,14 @@ def parse_json(raw: bytes) -> Any:
     return value
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object."""
+def read_json(path: Path, remedy: str = "It may be damaged.") -> dict[str, Any]:
+    """Read one JSON object; ``remedy``: what to say where it is none."""
     with open_bytes(path) as stream:
         data = stream.read()
     try:
         value = parse_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        raise BonafideError(f"Cannot read {path}: expected JSON, found {error}. It may be damaged.") from None
+        raise BonafideError(f"Cannot read {path}: expected JSON, found {error}. {remedy}") from None
     if not isinstance(value, dict):
         raise BonafideError(f"Cannot read {path}: expected a JSON object, found {type(value).__name__}.")
     return value

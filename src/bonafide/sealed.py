@@ -36,7 +36,7 @@ def read_sealed(
     path: Path, otherwise: str = "delete the folder and run the command that made it again"
 ) -> dict[str, Any]:
     """Read one JSON object, without its checksum; ``otherwise``: what to do where it is damaged and has no copy."""
-    value = read_json(path)
+    value = read_json(path, f"It may be damaged: bring back a copy of it, or {otherwise}.")
     expected = value.pop(CHECKSUM, None)
     if expected is not None and expected != _checksum(value):
         raise BonafideError(

@@ -48,16 +48,16 @@ def reproduce_command(
     from bonafide.reproduce.shown import BARS, OVERVIEW, listed, write_table
     from bonafide.reproduce.tables import table as table_named
 
-    names = tuple(each.strip() for each in rows.split(",")) if rows else ()
+    names = tuple(name for each in (rows or "").split(",") if (name := each.strip()))
     asked = Asked(out, data, seeds, names, tuple(overrides or ()), bart)
     console, notes = Console(), Console(stderr=True)
+    wanted = [table_named(name) for name in dict.fromkeys(tables or ())]
     if show:
-        for each in listed(asked):
+        for each in listed(asked, wanted):
             console.print(each.terminal())
         return
-    if not tables:
+    if not wanted:
         raise BonafideError("Name a table; bonafide reproduce --list shows them.")
-    wanted = [table_named(name) for name in dict.fromkeys(tables)]
     try:
         filled = fill(wanted, asked, jobs, minutes, lambda text: tell(notes, escape(text)))
     except KeyboardInterrupt:
@@ -78,7 +78,8 @@ def _say_what_is_left(filled: Collection[Filled], notes: Console) -> None:
     for name, said in failed.items():
         tell(notes, f"[bold red]Failed:[/bold red] {escape(name)}\n{escape(said)}")
     if left := {name for each in filled for name in each.left}:
-        tell(notes, f"{len(left)} runs are still to do: the same command goes on with them.")
+        several = "1 run is" if len(left) == 1 else f"{len(left)} runs are"
+        tell(notes, f"{several} still to do: the same command goes on with what is left.")
     if failed:
         raise typer.Exit(1)
 

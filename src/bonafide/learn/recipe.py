@@ -306,4 +306,4 @@ def _value(text: str) -> Any:
 
 def _nearest(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+    return f" (did you mean {near[0]!r}?)" if near else f"; known are {', '.join(known)}"

@@ -154,7 +154,8 @@ def _time_verdict(table: Table, results: Results, check: Check, most: float) -> 
     alone = [each.content for each in results[check.row] if each.content["seconds"]["side_by_side"] == 1]
     times = [(each["seconds"]["training"], each) for each in alone if not each["seconds"]["resumed"]]
     if not times:
-        return Verdict(bar, "no run was alone", "open")
+        there = "no run was alone" if results[check.row] else _seeds(table, results, check)
+        return Verdict(bar, "those that were alone were interrupted" if alone else there, "open")
     slowest, content = max(times, key=lambda each: each[0])
     where = content["environment"]["gpu"] or f"{content['environment']['cpus']} CPU cores"
     return Verdict(bar, f"at most {slowest:,.0f} s of {len(times)} ({where})", "met" if slowest <= most else "missed")

@@ -26,6 +26,7 @@ from bonafide.reproduce.results import Flags, buckets, hash_of, packed, packed_b
 from bonafide.synth.reading import PLAIN
 from bonafide.tasks.reading.metrics import right_mention
 from bonafide.tasks.sql.solver import SqlSolver
+from bonafide.tasks.text.words import normalised
 
 _BATCH = 64
 _BEAM = 20
@@ -58,6 +59,8 @@ class Dev:
         split, searched = task.open_split(folder), task.open_store(store)
         examples = list(split.file)
         gold = read_gold(folder / "gold.jsonl") if (folder / "gold.jsonl").exists() else {}
+        if gold and not any(each.id in gold for each in examples):
+            raise BonafideError(f"{folder / 'gold.jsonl'} has gold for none of the examples beside it.")
         gold = {each.id: gold[each.id] for each in examples if each.id in gold}
         questions, left_out = draw_questions(task, split, gold, searched, recipe) if gold else ([], 0)
         if searched.ids != [each.id for each in examples]:
@@ -178,6 +181,8 @@ def is_gold(asked: Asked, predictions: Sequence[Any], gold: Any) -> tuple[bool, 
     """Whether gold says enough to tell, and whether the predicted solution is gold's."""
     if asked.task == "reading":
         return bool(gold.mentions), bool(predictions) and bool(right_mention(predictions[0].solution, gold))
+    if asked.task == "text":
+        return True, bool(predictions) and normalised(predictions[0].solution) in map(normalised, gold)
     return True, bool(predictions) and predictions[0].solution == gold
 
 

@@ -52,8 +52,7 @@ class Watch:
 
     def __call__(self, progress: Progress) -> None:
         """Stop where nobody waits for the run any more; measure where the trainer has evaluated."""
-        if os.getppid() != self._parent:
-            raise KeyboardInterrupt
+        self.stop_if_alone()
         if self._dev is None or "examples_per_second" in progress.figures:
             return
         assert self.trainer is not None
@@ -66,6 +65,11 @@ class Watch:
         if chosen is not None:
             point = {"epoch": progress.step / trainer.steps_per_epoch, **chosen.to_json()}
             write_json(self._path, {**self._points(), str(progress.step): point})
+
+    def stop_if_alone(self) -> None:
+        """Nobody waits for a run whose parent is gone."""
+        if os.getppid() != self._parent:
+            raise KeyboardInterrupt
 
     def curve(self) -> list[dict[str, Any]]:
         """What was measured, by epoch."""
@@ -80,16 +84,20 @@ def run_job(job: dict[str, Any]) -> None:
     _take_share(job["side_by_side"])
     recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
     dev = Dev.open(recipe, Path(job["dev_solutions"]))
-    watch = Watch(recipe, run, dev if job["curve"] else None, os.getppid())
+    watch = Watch(recipe, run, dev if job["curve"] else None, job.get("parent", os.getppid()))
+    watch.stop_if_alone()
     stores = {"train": Path(recipe.data.solutions).name, "dev": Path(job["dev_solutions"]).name}
+    if recipe.objective.method == "supervised" and "train_gold" in job["data"]:
+        stores["gold"] = job["data"]["train_gold"]
     _take_up(recipe, run, stores)
     if not (run / _SECONDS).exists():  # else it was stopped while it was judged
-        _train(recipe, run, watch, began, stores)
+        _train(recipe, run, watch, began, stores, job["side_by_side"])
+    watch.stop_if_alone()
     seconds, judging = read_json(run / _SECONDS), time.perf_counter()
     memory = seconds.pop("memory")
     found = judged(load_for_evaluation(run), dev, run)
     environment = {key: value for key, value in read_json(run / "environment.json").items() if key != "command"}
-    seconds |= {"judging": round(time.perf_counter() - judging, 2), "side_by_side": job["side_by_side"]}
+    seconds = {"side_by_side": job["side_by_side"], **seconds, "judging": round(time.perf_counter() - judging, 2)}
     content = {
         **{key: job[key] for key in ("recipe_name", "settings", "seed", "data")},
         **found,
@@ -126,7 +134,7 @@ def _take_up(recipe: Recipe, run: Path, stores: dict[str, str]) -> None:
         shutil.rmtree(run)
 
 
-def _train(recipe: Recipe, run: Path, watch: Watch, began: float, stores: dict[str, str]) -> None:
+def _train(recipe: Recipe, run: Path, watch: Watch, began: float, stores: dict[str, str], together: int) -> None:
     resumed = (run / "recipe.json").exists()
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     with RunFolder.open(run, recipe, resume=True) as folder:
@@ -138,7 +146,7 @@ def _train(recipe: Recipe, run: Path, watch: Watch, began: float, stores: dict[s
     watch.trainer = None
     seconds = {"preparing": ready - began, "training": done - ready, **waited}
     seconds = {name: round(each, 2) for name, each in seconds.items()}
-    write_json(run / _SECONDS, {**seconds, "resumed": resumed, "memory": _memory()})
+    write_json(run / _SECONDS, {**seconds, "resumed": resumed, "side_by_side": together, "memory": _memory()})
 
 
 def _memory() -> int | None:

@@ -102,8 +102,12 @@ class Result:
         """What results of one table must have in common, where they say it; by what it is called."""
         called = {key: key.replace("_", " ") for key in self.data} | {"train": "train examples", "dev": "dev examples"}
         said = {called[key]: value for key, value in self.data.items()} | {"dev ids": self.content["ids"]}
-        known = self.content["flags"].get("known")
-        return said if known is None else {**said, "dev questions with gold": known}
+        return {**said, "dev questions with gold": self.content["flags"].get("known", "")}
+
+    @property
+    def knows_gold(self) -> bool:
+        """Whether it was judged with gold."""
+        return "known" in self.content["flags"]
 
     def made_with(self, settings: Mapping[str, Any]) -> bool:
         """Whether these are its settings; of those that are new since it was made nothing is known."""
@@ -170,7 +174,8 @@ def read_result(path: Path) -> Result:
     content = read_sealed(path, _AGAIN)
     if content.get("format") != FORMAT:
         raise BonafideError(
-            f"{path} is a result in format {content.get('format')!r}; this version reads {FORMAT}. Run its row again."
+            f"{path} is a result in format {content.get('format')!r}; this version reads {FORMAT}. "
+            f"{_AGAIN.capitalize()}."
         )
     if (misfit := next(_misfits(content), None)) is not None:
         raise BonafideError(

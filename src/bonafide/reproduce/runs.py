@@ -37,6 +37,10 @@ from bonafide.stopping import ended_properly
 HUB_BART = "facebook/bart-base"
 """The paper's, and the one whose results are looked for where none is named."""
 _CONTEXTS = ("tables.jsonl", "documents.jsonl")
+_OURS = dict.fromkeys(("data.root", "data.train", "data.dev"), "Say where train/ and dev/ are with --data.") | {
+    "data.solutions": "The solutions are searched by reproduce itself.",
+    "train.seed": "A row is run with the seeds from 0 on: say how many with --seeds.",
+}
 _TAIL = 12
 _GRACE = 30.0
 _EXAMPLES_A_WORKER = 2000
@@ -53,6 +57,11 @@ class Asked:
     rows: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     bart: str | None = None
+
+    def __post_init__(self) -> None:
+        for each in self.overrides:
+            if (name := each.partition("=")[0].strip()) in _OURS:
+                raise BonafideError(f"--set {name}: this is not a setting of a row. {_OURS[name]}")
 
     def data_of(self, table: Table) -> Path | None:
         """The folder with train/ and dev/ of a table: ``data`` itself, or the table's own in it."""
@@ -103,21 +112,25 @@ class Filled:
 def results_of(table: Table, asked: Asked) -> dict[str, list[Result]]:
     """By row, the results that there are, in the order of their seeds; all must be of the same data."""
     found: dict[str, list[Result]] = {}
+    refused: BonafideError | None = None
+    read = False
     for row in table.rows:
         try:
             recipe = row.settings(table.common, asked.overrides, asked.checkpoint)
         except BonafideError as error:
-            if not asked.rows and asked.overrides:
-                raise BonafideError(f"{error} Name the rows that have it with --rows.") from None
-            if row.name in asked.rows or not asked.rows:
+            if row.name in asked.rows or not asked.overrides:
                 raise
-            found[row.name] = []  # what was overridden is nothing that this row has
+            refused, found[row.name] = refused or error, []  # what was overridden is nothing that this row has
             continue
+        read = True
         settings = comparable(recipe, table.curve)
         stem = result_name(row.recipe, settings, 0).removesuffix("0.json")
         listed = [read_result(path) for path in asked.folder.glob(f"{stem}*.json")]
         found[row.name] = sorted((each for each in listed if each.made_with(settings)), key=lambda each: each.seed)
         _refuse_copies(found[row.name])
+    if refused is not None and not asked.rows:
+        some = "Name the rows that have it with --rows." if read else ""
+        raise BonafideError(f"{refused} {some}".strip())
     everything = [each for listed in found.values() for each in listed]
     for key, called in BESIDE.items():
         if len({each.content[key]["ids"] for each in everything if key in each.content}) > 1:
@@ -180,9 +193,11 @@ def fill(
     refused = {table.name: refusals(table, part) for table, part in parts}
     for label, reason in {label: reason for each in refused.values() for label, reason in each.items()}.items():
         report(f"{label}: not run. {reason}")
-    jobs = {table.name: planned(table, part, together, report) for table, part in parts}
-    every = {job.name: job for listed in jobs.values() for job in listed}
     with ended_properly():
+        jobs = {table.name: planned(table, part, together, report) for table, part in parts}
+        for name, job in [(name, job) for name, listed in jobs.items() for job in listed if len(parts) > 1]:
+            job.content["name"] = f"{name}, {job.content['name']}"
+        every = {job.name: job for listed in jobs.values() for job in listed}
         filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
     runs = {table.name: {job.name for job in jobs.get(table.name, ())} for table in wanted}
     return {name: filled.only(named, refused.get(name, {})) for name, named in runs.items()}
@@ -191,9 +206,13 @@ def fill(
 def _tell_what_is_missing(table: Table, asked: Asked, report: Report) -> None:
     lacking = len(missing(table, asked))
     if lacking and not any(results_of(table, asked).values()):
-        raise BonafideError(f"{lacking} runs of {table.name} are missing: say where its data is with --data DIR.")
+        raise BonafideError(f"{_lacking(lacking, table)}: say where its data is with --data DIR.")
     if lacking:
-        report(f"{lacking} runs of {table.name} are missing; with --data DIR they are run.")
+        report(f"{_lacking(lacking, table)}; with --data DIR they are run.")
+
+
+def _lacking(count: int, table: Table) -> str:
+    return f"1 run of {table.name} is missing" if count == 1 else f"{count} runs of {table.name} are missing"
 
 
 def _part_of(asked: Asked, table: Table, wanted: Sequence[Table]) -> Asked | None:
@@ -223,17 +242,19 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     """The runs that are missing and can be run, their solutions searched."""
     refused = refusals(table, asked)
     wanted = [(row, seed) for row, seed in missing(table, asked) if row.label not in refused]
-    if not wanted:
-        return []
     data = asked.data_of(table)
     assert data is not None, "runs are planned where there is data"
     stores = _Stores(data, asked.work / "solutions", report)
     for each in itertools.chain.from_iterable(results_of(table, asked).values()):
-        if any(stores.hashes.get(key, value) != value for key, value in each.data.items()):
+        if each.knows_gold != ("dev_gold" in stores.hashes) or any(
+            stores.hashes.get(key, value) != value for key, value in each.data.items()
+        ):
             raise BonafideError(
                 f"{each.path} was made on other data than {data}: one table is of one train and one dev split. Name "
                 "that data with --data, or another folder with --out."
             )
+    if wanted and "solution" in table.measures and "dev_gold" not in stores.hashes:
+        report(f"There is no {data / 'dev' / 'gold.jsonl'}: which solutions are right is not measured.")
     return [_job(table, row, seed, asked, stores, together) for row, seed in wanted]
 
 
@@ -277,8 +298,9 @@ class _Stores:
             for split in ("train", "dev")
         }
         contexts = {f"{split}_contexts": hash_of(each) for split, each in self._contexts.items() if each}
-        gold = data / "dev" / "gold.jsonl"
-        self.hashes = self._examples | contexts | ({"dev_gold": content_hash(gold)} if gold.exists() else {})
+        gold = {f"{split}_gold": data / split / "gold.jsonl" for split in ("train", "dev")}
+        known = {name: content_hash(path) for name, path in gold.items() if path.exists()}
+        self.hashes = self._examples | contexts | known
 
     def of(self, recipe: Recipe) -> tuple[Path, Path]:
         """The stores that a recipe trains on and is judged with."""
@@ -357,7 +379,7 @@ def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, re
 
 def _started(job: Job, logs: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     path = logs / f"{job.name}.json"
-    write_json(path, job.content)
+    write_json(path, {**job.content, "parent": os.getpid()})
     with made_folder(logs), (logs / f"{job.name}.log").open("wb") as log:
         command = [sys.executable, "-m", "bonafide.reproduce.one_run", str(path)]
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603

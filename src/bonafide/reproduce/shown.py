@@ -36,10 +36,10 @@ _RANKED = 5
 _STARTS = (2, 3)
 
 
-def listed(asked: Asked) -> list[Tabled]:
-    """Every table with its rows and which results there are, and what other commands make."""
+def listed(asked: Asked, named: Sequence[Table] = ()) -> list[Tabled]:
+    """Every table, or these, with its rows and which results there are, and what other commands make."""
     made = []
-    for table in tables().values():
+    for table in named or tables().values():
         there = results_of(table, asked)
         rows = [[row.name, row.label, _recipe(row), f"{len(there[row.name])} of {row.seeds}"] for row in table.rows]
         note = f"Paper: {table.paper}. Data: {table.data} (DIR, or DIR/{table.folder})."
@@ -48,6 +48,8 @@ def listed(asked: Asked) -> list[Tabled]:
             note += f" Bars: {'; '.join(verdict(table, there, check).bar for check in table.checks)}."
         head = ["row", "method", "recipe", "results"]
         made.append(Tabled(f"{table.name}: {table.title}", note, head, rows, ("method", "recipe")))
+    if named:
+        return made
     rows = [[what, by] for what, by in elsewhere()]
     return [*made, Tabled("By other commands", "", ["in the paper", "command"], rows, ("command",))]
 
