@@ -283,6 +283,7 @@ def test_types_of_answers() -> None:
         "number", "number", "text", "several", "nothing", "nothing",
     ]  # fmt: skip
     assert of("Oslo", "Kristiania", task="reading") == "text"
+    assert [of("Infinity"), of("nan")] == ["text", "text"]
     assert of(("Oslo", "Riga"), task="discrete") == "several"
 
 
@@ -331,6 +332,30 @@ def test_the_dev_file_of_own_pairs_is_found_in_the_run(data: Path, tmp_path: Pat
     assert compare_runs(copies).methods[0].right(ANSWER).shape == (1, 6)
 
 
+def test_what_a_recipe_names_is_found_from_any_folder(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = {"root": data.name, "solutions": f"{data.name}/solutions"}
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copytree(data, tmp_path / data.name, ignore=shutil.ignore_patterns("mimax-*", "hard-em-*"))
+    copies = [retold(data / name, tmp_path / "runs" / name, data=inside) for name in ("hard-em-5", "mimax-5")]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = compare_runs(copies)
+    assert found.methods[0].right(ANSWER).shape == (1, 6)
+    assert "stores are gone" not in described(found)
+
+
+def test_a_setting_is_the_same_with_and_without_a_point(data: Path, tmp_path: Path) -> None:
+    options = [{"options": {"switch": switch}} for switch in (4, 4.0, 4.5)]
+    copies = [retold(data / "mimax-5", tmp_path / str(n), objective=each) for n, each in enumerate(options)]
+    for number, copy in enumerate(copies):
+        values = read_sealed(copy / "recipe.json")
+        write_sealed(copy / "recipe.json", values | {"train": values["train"] | {"seed": number}})
+    copies.append(retold(data / "hard-em-5", tmp_path / "hard-em"))
+    found = compare_runs(copies, data / "dev/examples.jsonl")
+    assert [list(method.runs) for method in found.methods] == [[0, 1], [2], [5]]
+
+
 def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match="needs runs of two methods; found mimax alone"):
         compare_runs([data / "mimax-5", data / "mimax-6"])
@@ -344,6 +369,10 @@ def test_what_cannot_be_compared_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match="found runs of reading and sql"):
         compare_runs([data / "hard-em-5", tmp_path / "again"])
     write_sealed(tmp_path / "again" / "recipe.json", values)
+    shutil.rmtree(tmp_path / "again" / "model")
+    with pytest.raises(BonafideError, match=r"its training has saved none yet\. Go on with it by .* --resume"):
+        evaluate_run(tmp_path / "again", data / "dev" / "examples.jsonl")
+    shutil.copytree(data / "mimax-5" / "model", tmp_path / "again" / "model")
     write_jsonl(tmp_path / "again" / "predictions.jsonl", [])
     (tmp_path / "again" / "predictions.sums").unlink(missing_ok=True)
     with pytest.raises(BonafideError, match="holds no predictions"):

@@ -118,6 +118,22 @@ def test_without_a_file_the_context_is_the_text(tmp_path):
         open_examples(examples, source.check)
 
 
+@pytest.mark.parametrize(
+    ("context", "taken"), [("dev-games-11", False), ("In 1648.", True), ("在一六四八年結束。", True)]
+)
+def test_the_id_of_a_document_that_is_not_there_is_no_text(tmp_path, context, taken):
+    examples = tmp_path / "examples.jsonl"
+    write_jsonl(examples, [{"id": "q", "question": "when?", "context": context, "answers": [1]}])
+    source = open_documents(None, examples)
+    if taken:
+        assert len(list(open_examples(examples, source.check))) == 1
+    else:
+        with pytest.raises(
+            InvalidFileError, match=r"text of several words \(there is no documents\.jsonl beside .*dev-games-11"
+        ):
+            open_examples(examples, source.check)
+
+
 def test_a_store_finds_its_documents_again_and_no_others(tmp_path):
     path = write(tmp_path / "documents.jsonl", SIEGE)
     store = tmp_path / "store"

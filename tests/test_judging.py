@@ -191,6 +191,30 @@ def test_a_sheet_is_not_written_over_the_one_that_was_judged(
     assert read_judgements(tmp_path / "judge.judged.jsonl").choices == {pairs[3].id: "both"}
 
 
+@pytest.mark.parametrize("name", ["judge.judged.jsonl", "pairs.json", "pairs", "pairs.jsonl.gz"])
+def test_a_sheet_has_a_name_that_its_judgements_can_be_found_by(
+    known: tuple[Comparison, list[str]], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("what people said\n")
+    for tried in (lambda path: write_sheet(path, sheet(known[0])), lambda path: Sheet(path, "a")):
+        with pytest.raises(BonafideError, match=r"is no name of a sheet: expected such as judge\.jsonl"):
+            tried(tmp_path / name)
+    assert (tmp_path / name).read_text() == "what people said\n"
+
+
+def test_a_sheet_is_written_over_nothing_else_and_whatever_stands_in_its_judgements(
+    known: tuple[Comparison, list[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "judge.jsonl"
+    path.write_text('{"id": "e", "question": "how many?"}\n')
+    with pytest.raises(BonafideError, match=r"judge\.jsonl exists and is no sheet"):
+        write_sheet(path, sheet(known[0]))
+    path.unlink()
+    (tmp_path / "judge.judged.jsonl").write_text('{"id": ["x"], "choice": "left"}\n')
+    with pytest.raises(BonafideError, match="holds judgements of 1 pairs that this sheet would not"):
+        write_sheet(path, sheet(known[0]))
+
+
 def test_answers_that_are_the_same_but_for_rounding_are_a_pair(data: Path, tmp_path: Path) -> None:
     """The mean of three times 2.7 is 2.7000000000000006."""
     table, examples = tmp_path / "sales.csv", tmp_path / "asked.jsonl"

@@ -70,7 +70,11 @@ def test_starts_that_were_stopped_go_on_and_those_that_ended_are_left_alone(
     done = CliRunner().invoke(app, [*command, "--resume"])
     assert done.exit_code == 0, done.output
     assert trained == ["seed-5", "seed-6", "seed-6"]
+    other = ["--set", "train.epochs=0.6", "--resume"]
+    assert "other settings in [train]: epochs" in str(CliRunner().invoke(app, [*command, *other]).exception)
     best = json.loads((tmp_path / "runs" / "starts.json").read_text())["best"]
+    said = str(CliRunner().invoke(app, ["predict", str(tmp_path / "runs"), "how many?", "--table", "x.csv"]).exception)
+    assert f"several starts. Name one of them, such as {tmp_path / 'runs' / best}." in said
     assert f"needs no gold: {tmp_path / 'runs' / best}".replace(" ", "") in "".join(done.output.split())
 
 

@@ -87,6 +87,11 @@ def test_the_permutation_test_is_exact_where_few_pairs_differ():
     assert permutation_p(first, second) == pytest.approx(min(1.0, 2 * tail))
 
 
+def test_differences_that_cancel_out_but_for_rounding_are_no_difference():
+    first, second = np.array([2, 1, 1, 2, 3]) / 3, np.array([3, 0, 0, 3, 3]) / 3
+    assert permutation_p(first, second) == 1.0
+
+
 def test_the_permutation_test_of_many_pairs_is_that_of_scipy_on_two_samples():
     chance = np.random.default_rng(0)
     first = (chance.random(300) < 0.5).astype(float)

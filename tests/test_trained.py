@@ -36,7 +36,7 @@ def test_runs_of_one_method_are_set_apart_by_their_settings(data: Path, tmp_path
         (run / "predictions.jsonl").unlink(missing_ok=True)
     found = compare_runs([data / "mimax-5", tmp_path / "other"])
     assert [each.name for each in found.methods] == [
-        "mimax (objective.options.switch=2.0)", "mimax (objective.options.switch=3.0)",
+        "mimax (objective.options.switch=2)", "mimax (objective.options.switch=3)",
     ]  # fmt: skip
     assert "Not all were trained on the same" not in described(found)
 

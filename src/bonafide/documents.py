@@ -64,7 +64,8 @@ class InlineDocuments:
     """Documents that stand in the examples themselves: the name of each is its text."""
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and bool(name.strip())
+        """One word is no text: it is the id of a document that is elsewhere. (Not all scripts part words.)"""
+        return isinstance(name, str) and (len(name.split()) > 1 or bool(name.strip() and not name.isascii()))
 
     def __getitem__(self, name: str) -> Document:
         return Document("", None, (name,))
@@ -102,7 +103,7 @@ class DocumentSource:
     def _names(self) -> str:
         if isinstance(self.documents, DocumentFile):
             return f"one of the {len(self.documents):,} documents of {self.documents.path.name}"
-        return f"a text (there is no {FILE_NAME} beside the examples, and no --documents)"
+        return f"a text of several words (there is no {FILE_NAME} beside the examples, and no --documents)"
 
 
 def open_documents(documents: Path | None, examples: Path | None = None) -> DocumentSource:

@@ -40,16 +40,18 @@ def compare_command(
         typer.Option("--right-answers", help="The sheet holds 50 right answers of each method, drawn at random."),
     ] = False,
     judged: Judged = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sheet: which pairs, and which stands left.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sheet: which pairs, and which stands left.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as one JSON object.")] = False,
 ) -> None:
     """Which method is better, by how much, how surely, and where; runs without predictions are evaluated first."""
     from bonafide.report import compare_page, judging
     from bonafide.report.compare import compare_runs
-    from bonafide.report.judging import read_judgements, write_sheet
+    from bonafide.report.judging import check_sheet, read_judgements, write_sheet
 
     if right_answers and sheet is None:
         raise BonafideError("--right-answers says what a sheet holds: add --sheet judge.jsonl.")
+    if sheet is not None:
+        check_sheet(sheet)
     judgements = None if judged is None else read_judgements(judged)
     for run in runs:
         tell_if_training(run)

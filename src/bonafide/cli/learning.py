@@ -27,6 +27,7 @@ from bonafide.cli.shown import (
     working,
 )
 from bonafide.errors import BonafideError
+from bonafide.files import check_writable
 
 if TYPE_CHECKING:
     from bonafide.learn.recipe import Recipe
@@ -153,6 +154,7 @@ def evaluate_command(
     from bonafide.report.runs_reading import evaluate_reading
     from bonafide.report.terminal import evaluation_table
 
+    check_writable(out or run / "predictions.jsonl")
     model = load_for_evaluation(run)
     tell_if_training(run)
     if model.task.name != "sql" and (table or tables or types):

@@ -22,7 +22,7 @@ from bonafide.errors import BonafideError
 from bonafide.examples import example_to_json, write_jsonl
 from bonafide.explore.workspace import Workspace
 from bonafide.files import explained
-from bonafide.report.sheets import CHOICES, Judgements, Pair, Said, counted, read_said, read_sheet
+from bonafide.report.sheets import CHOICES, Judgements, Pair, Said, counted, judged_beside, read_said, read_sheet
 from bonafide.sealed import vouch_for, vouched
 
 _PAIRS = 200
@@ -44,8 +44,8 @@ class Sheet:
 
     def __init__(self, path: Path, judge: str) -> None:
         self.path, self.judge = path, judge
+        self.judged = judged_beside(path)
         self.pairs = read_sheet(path)
-        self.judged = path.with_suffix(".judged.jsonl")
         self._lock = threading.Lock()
         self._said: Said = {}
         if self.judged.exists():

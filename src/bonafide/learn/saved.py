@@ -25,7 +25,7 @@ import torch
 
 from bonafide import __version__
 from bonafide.errors import BonafideError, shortened
-from bonafide.files import explained
+from bonafide.files import explained, read_json
 from bonafide.learn.checkpoint import replace_folder, sha256
 from bonafide.learn.learnable import Learnable, SolverModule, learnable, speaking
 from bonafide.learn.recipe import Recipe, recipe_from
@@ -184,13 +184,25 @@ def _tokenizer_files(tokenizer: Any, name: str, folder: Path) -> dict[str, bytes
         return {f"{name}/{path.relative_to(made)}": path.read_bytes() for path in paths}
 
 
+def check_model(run: Path) -> Path:
+    """The folder of a run's model, or what is to be done where there is none."""
+    folder = run / "model" if (run / "model").is_dir() else run
+    if (folder / "model.json").exists():
+        return folder
+    said = f"there is no {folder / 'model.json'}. Train one first."
+    if (run / "recipe.json").exists():
+        said = "its training has saved none yet. Go on with it by bonafide train … --resume."
+    elif (run / "starts.json").exists():
+        best = run / str(read_json(run / "starts.json").get("best"))
+        said = f"it is a folder of several starts. Name one of them, such as {best}."
+    raise BonafideError(f"{run} holds no trained model: {said}")
+
+
 def load(run: Path | str, device: str | torch.device = "cpu") -> Model:
     """The model of a run's folder."""
     from transformers import AutoTokenizer
 
-    folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
-    if not (folder / "model.json").exists():
-        raise BonafideError(f"{run} holds no trained model: there is no {folder / 'model.json'}. Train one first.")
+    folder = check_model(Path(run))
     about = read_sealed(folder / "model.json")
     if about.get("format") != FORMAT:
         raise BonafideError(

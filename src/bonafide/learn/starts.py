@@ -24,8 +24,10 @@ from bonafide.files import write_json
 from bonafide.learn.data import open_dev
 from bonafide.learn.monitor import chosen_by, dev_figures, standing
 from bonafide.learn.recipe import Recipe
+from bonafide.learn.runfolder import check_same
 from bonafide.learn.saved import load
 from bonafide.learn.trainer import train
+from bonafide.sealed import read_sealed
 
 Shown = Callable[[Path], AbstractContextManager[tuple[Any, Any]]]
 """What shows a run as it goes on: the watcher, and the progress of its search, as :func:`train` takes them."""
@@ -62,7 +64,9 @@ def train_starts(
         if not solutions and run != runs[seeds[0]]:
             solutions = str(runs[seeds[0]] / "solutions")  # searched once for all
         made = replace(recipe, data=replace(recipe.data, solutions=solutions), train=replace(recipe.train, seed=seed))
-        if not (resume and (run / "result.json").exists()):
+        if resume and (run / "result.json").exists():
+            check_same(run, read_sealed(run / "recipe.json"), made)
+        else:
             with shown(run) if shown is not None else nullcontext((None, None)) as (watcher, searching):
                 train(made, run, resume, watcher, searching)
         found.append(_start(run, recipe))

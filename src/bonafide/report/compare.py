@@ -30,6 +30,7 @@ from bonafide.evaluate.sql import Accuracy
 from bonafide.examples import read_gold
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
+from bonafide.learn.saved import check_model
 from bonafide.report.decoded import Decoded, hash_of_documents, hash_of_model, hash_of_tables, how_decoded
 from bonafide.report.languages import asked_by_all, asked_by_run, brought
 from bonafide.report.predicted import Asked, Predicted, answer_type, asked_beside, read_predicted
@@ -47,7 +48,7 @@ from bonafide.report.statistics import (
     permutation_p,
     wilson,
 )
-from bonafide.report.trained import flat, recipe_of, trained_on
+from bonafide.report.trained import flat, placed, recipe_of, trained_on
 from bonafide.sealed import read_sealed
 from bonafide.search.discrete import search_discrete
 from bonafide.search.reading import search_reading
@@ -250,7 +251,7 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
             values |= trained[run].settings() | ({"train contexts": trained[run].contexts} if told else {})
     kinds: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for run, values in settings.items():
-        key = tuple(sorted((name, repr(value)) for name, value in values.items() if name not in _LOCAL))
+        key = tuple(sorted((name, _told(value)) for name, value in values.items() if name not in _LOCAL))
         kinds.setdefault(key, []).append(run)
     methods = {key: dict(key)["objective.method"].strip("'") for key in kinds}
     groups: dict[str, dict[int, Path]] = {}
@@ -273,9 +274,15 @@ def _groups(recipes: Mapping[Path, dict[str, Any]]) -> dict[str, dict[int, Path]
     return groups
 
 
+def _told(value: Any) -> str:
+    """A setting; 4 and 4.0 are the same."""
+    return repr(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
 def _dev_examples(run: Path, recipe: Mapping[str, Any]) -> Path:
     root, dev = (str(recipe["data"].get(name, "")) for name in ("root", "dev"))
-    path = Path(root, dev, "examples.jsonl") if dev else run / "data/dev/examples.jsonl"  # the latter by `train --dev`
+    own = run / "data/dev/examples.jsonl"  # of `train --table … --dev …`
+    path = placed(run, Path(root, dev, "examples.jsonl")) if dev else own
     if not path.exists() and not dev:
         raise BonafideError(f"{run} was trained without dev examples. Give examples with --examples.")
     if not path.exists():
@@ -336,6 +343,8 @@ def _known(runs: Iterable[Path], wanted: Decoded, again: Callable[..., str]) -> 
         made = how_decoded(path) if path.exists() else None
         if made is None:
             continue
+        if made.model:
+            check_model(run)
         others = {
             "on other examples": made.examples != wanted.examples,
             "on other tables, or with other types of their columns": made.tables and made.tables != wanted.tables,
@@ -384,8 +393,16 @@ def _searched_sizes(
         elif asked.task == "text":
             search_text(examples, store)
         else:
-            search_reading(examples, store, matching=Matching(**model["recipe"]["language"]), cap=1)
+            search_reading(examples, store, matching=_matching(run, model["recipe"]["language"]), cap=1)
         return _sizes(store, asked)
+
+
+def _matching(run: Path, language: Mapping[str, Any]) -> Matching:
+    """How mentions were found for a run; as its recipe says, where its store is gone or gold took its place."""
+    found = trained_on(run)
+    searched = {} if found is None or found.search is None else found.search
+    own = {name.removeprefix("matching."): value for name, value in searched.items() if name.startswith("matching.")}
+    return Matching(**(own or language))
 
 
 def _sizes(store: Path, asked: Asked) -> dict[str, float]:

@@ -22,7 +22,15 @@ from bonafide.errors import BonafideError
 from bonafide.examples import answer_to_json, read_objects, write_jsonl
 from bonafide.report.compare import Comparison
 from bonafide.report.predicted import Predicted, same_answer
-from bonafide.report.sheets import JudgedSolution, Judgements, Pair, Verdict, judged_beside, read_judgements
+from bonafide.report.sheets import (
+    JudgedSolution,
+    Judgements,
+    Pair,
+    Verdict,
+    judged_beside,
+    read_judgements,
+    read_sheet,
+)
 from bonafide.report.statistics import Flips, flips
 from bonafide.sealed import vouched
 
@@ -34,6 +42,7 @@ __all__ = [
     "Judgements",
     "Pair",
     "Verdict",
+    "check_sheet",
     "judged_flips",
     "read_judgements",
     "right_answers",
@@ -84,14 +93,26 @@ def right_answers(comparison: Comparison, seed: int = 0, most: int = PAIRS) -> l
     return [pairs[key] for key in sorted(pairs)]
 
 
+def check_sheet(path: Path) -> None:
+    """Refuse a name that no sheet can have, and to write over something else than a sheet."""
+    judged_beside(path)
+    if not path.exists():
+        return
+    try:
+        read_sheet(path)
+    except BonafideError:
+        raise BonafideError(f"{path} exists and is no sheet. Name another file for the sheet.") from None
+
+
 def write_sheet(path: Path, pairs: Sequence[Pair]) -> None:
     """Write a sheet, whole or not at all; of no pairs none is written, nor one that its judgements are not of."""
+    check_sheet(path)
     if not pairs:
         return
     judged = judged_beside(path)
     if judged.exists():
         kept = {pair.id for pair in pairs}
-        said = {data.get("id") for _, data in read_objects(judged) if isinstance(data, dict)}
+        said = {str(data.get("id")) for _, data in read_objects(judged) if isinstance(data, dict)}
         if lost := said - kept:
             raise BonafideError(
                 f"{judged} holds judgements of {len(lost):,} pairs that this sheet would not have. Name another file "

@@ -7,6 +7,7 @@ gold's; of a mention that is an overlap with a gold one, or the gold paragraph w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from bonafide.examples import DateAnswer, Example, Gold, describe, open_examples
 from bonafide.files import content_hash
 from bonafide.learn.discrete import gold_program, passages_of
 from bonafide.learn.reading import ReadingAnswer
+from bonafide.learn.saved import check_model
 from bonafide.learn.text import TextAnswer, TextLearning, gold_texts
 from bonafide.report.inspect import bound_sql
 from bonafide.sealed import check_lines, read_sealed
@@ -105,7 +107,7 @@ def asked_beside(
     documents = open_documents(None, examples)
     listed = _by_id(examples, documents.check)
     if task == "discrete":
-        options = {"language": read_sealed(run / "model" / "model.json")["solver"]["spec"]["language"]}
+        options = {"language": read_sealed(check_model(run) / "model.json")["solver"]["spec"]["language"]}
         return Asked(task, listed, passages_of(documents), options)
     _check_task(task)
     return Asked(task, listed, documents.document_of, {})
@@ -160,7 +162,7 @@ def answer_type(example: Example, task: str) -> str:
         return "date"
     if isinstance(first, str):
         try:
-            float(first.replace(",", ""))
+            return "number" if "_" not in first and math.isfinite(float(first.replace(",", ""))) else "text"
         except ValueError:
             return "text"
     return "number"

@@ -145,6 +145,10 @@ def read_judgements(judged: Path, sheet: Path | None = None) -> Judgements:
 
 def judged_beside(sheet: Path) -> Path:
     """Where the judgements of a sheet are."""
+    if sheet.suffix != ".jsonl" or ".judged" in sheet.name:
+        raise BonafideError(
+            f"{sheet} is no name of a sheet: expected such as judge.jsonl, whose judgements are in judge.judged.jsonl."
+        )
     return sheet.with_suffix(".judged.jsonl")
 
 

@@ -36,7 +36,8 @@ def constant_coincidence(query: Query, reference: Query, table: Table) -> bool:
 
     def told(each: Query) -> bool:
         fixed = {condition.column for condition in each.conditions if condition.operator is Operator.EQUAL}
-        return each.select in fixed and each.aggregate is not Aggregate.COUNT
+        summed = each.aggregate is Aggregate.SUM and np.count_nonzero(selected_rows(each, table)) > 1
+        return each.select in fixed and each.aggregate is not Aggregate.COUNT and not summed
 
     return told(query) and not told(reference)
 

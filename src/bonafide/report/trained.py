@@ -43,7 +43,7 @@ def trained_on(run: Path) -> TrainedOn | None:
     recipe = recipe_of(run)
     data, solved = recipe["data"], recipe["objective"]["method"] == "supervised"
     try:
-        manifest = read_manifest(Path(data.get("solutions") or run / "solutions"))
+        manifest = read_manifest(placed(run, Path(data.get("solutions") or run / "solutions")))
         inputs, options, held = manifest["inputs"], manifest["options"], manifest["counts"]["examples"]
         hashes = {name: [each["sha256"][:12] for each in of] for name, of in inputs.items() if isinstance(of, list)}
         (examples,) = hashes.pop("examples")
@@ -56,6 +56,12 @@ def trained_on(run: Path) -> TrainedOn | None:
         return TrainedOn(examples, contexts, None if solved else search)
     except (BonafideError, KeyError, IndexError, TypeError, ValueError):
         return None
+
+
+def placed(run: Path, path: Path) -> Path:
+    """Where something is that a run's recipe names; a relative path may be from a folder above the run."""
+    above = (folder / path for folder in run.resolve().parents)
+    return path if path.exists() else next((each for each in above if each.exists()), path)
 
 
 def recipe_of(run: Path) -> dict[str, Any]:
