@@ -57,9 +57,9 @@ def scored(recipe: Recipe, questions: int) -> Iterator[tuple[Item, int, Any]]:
         items = load_training_data(recipe, Path(folder)).items
     words = WordModel(item.example.question for item in items)
     for item in random.Random(0).sample(items, min(questions, len(items))):
-        place = task.place_of_gold(gold[item.example.id], item, recipe) if item.example.id in gold else None
-        if place is not None and len(item.solutions) > 1:
-            yield item, place, word_scores(task, item, recipe, words)
+        places = task.places_of_gold(gold[item.example.id], item, recipe) if item.example.id in gold else []
+        if places and len(item.solutions) > 1:
+            yield item, places[0], word_scores(task, item, recipe, words)
 
 
 def mixes(recipe_name: str, overrides: list[str], questions: int, kept: int) -> dict[tuple[str, str], dict[str, float]]:

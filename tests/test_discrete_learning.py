@@ -72,7 +72,7 @@ def test_gold_and_words_are_those_of_the_stores_constants(constants: tuple[int, 
     reading, language = Reading(Passage(item.example.question), item.context), Language(constants=constants)
     assert program == parse_program(text, reading, language)
     task = speaking(learnable("discrete"), gold.store)
-    assert task.place_of_gold(read_gold(tmp_path / "train/gold.jsonl")["e"], item, asked) == 0
+    assert task.places_of_gold(read_gold(tmp_path / "train/gold.jsonl")["e"], item, asked) == [0]
     assert "100" in str(task.rendered(item, asked))
     assert [len(solutions) for _, solutions in likeliest_sets(asked, task.open_store(tmp_path / "solutions"))] == [1]
 

@@ -195,6 +195,27 @@ def test_the_best_mention_is_the_best_of_all_runs(stride: int) -> None:
     assert [each for _, each in rest] == sorted((each for _, each in rest), reverse=True)
 
 
+@pytest.mark.parametrize("top", [1, 5])
+def test_the_best_mention_of_few_words_is_the_best_of_these(top: int) -> None:
+    """Also where all that is likely is longer."""
+    solver = reader(window=64, stride=16)
+    batch = solver.collate_all([solver.features(QUESTION, DOCUMENT)])
+    with torch.no_grad():
+        output = solver(batch)
+        output = output._replace(end=output.end + 3 * torch.arange(output.end.shape[1]))
+        inside = torch.arange(output.end.shape[1]) < batch.lengths[:, None]
+        total = output.end.masked_fill(~inside, reading_solver.NEVER).flip(-1).logcumsumexp(-1).flip(-1)
+        output = output._replace(end_total=total)
+        runs = every_run(solver, DOCUMENT)
+        features = solver.features(QUESTION, DOCUMENT, as_set(runs))
+        scores = solver.log_prob(output, solver.collate_all([features])).tolist()
+        (found,) = solver.best(output, batch, top, words=2)
+    short = [len(each.text(DOCUMENT).split()) <= 2 for each in runs]
+    likeliest = max((score, place) for place, score in enumerate(scores) if short[place])
+    assert max(scores) > likeliest[0] + 5
+    assert next(found) == (runs[likeliest[1]], pytest.approx(likeliest[0]))
+
+
 @pytest.mark.parametrize("top", [1, 3])
 def test_what_is_passed_over_would_change_nothing(top: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of windows that overlap, with probabilities as far apart as a trained reader's."""

@@ -70,6 +70,18 @@ def test_a_right_completion_is_worth_how_well_it_explains_the_question(run: Path
         assert 0 < wanted < 1
 
 
+def test_what_of_a_question_is_not_read_does_not_count(run: Path) -> None:
+    model, judge = load(run), reward.from_run(run)
+    assert model.reconstructor is not None
+    read = model.reconstructor.markers.positions
+    tokens = model.reconstructor_tokenizer
+    long = f"{QUESTION} " + "Ada walks home and eats an apple on the way. " * (read // 8)
+    assert len(tokens(long)["input_ids"]) > 1.5 * read
+    cut = tokens.decode(tokens(long, add_special_tokens=False)["input_ids"][: read - 4]).strip()
+    first, second = judge([long, cut], ["12 + 7 = 19"] * 2, answer=[19, 19])
+    assert first == pytest.approx(second, rel=0.05)
+
+
 def test_a_completion_with_another_answer_or_none_is_worth_nothing(run: Path) -> None:
     assert reward.from_run(run)([QUESTION] * 2, ["12 + 8 = 20", " "], answer=[19, 19]) == [0.0, 0.0]
 

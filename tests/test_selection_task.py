@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from bonafide.learn.sql import SqlLearning
 from bonafide.learn.trainer import train
 from bonafide.report.runs import evaluate_run
 from bonafide.report.selection_task import Question, draw_questions, select, selection_task
-from bonafide.solutions import SolutionStore
+from bonafide.search.sql import search_sql
+from bonafide.solutions import SolutionStore, read_manifest
+from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Query, parse_query
 from command_line import bonafide
 from tiny_runs import recipe, write_data
@@ -147,6 +150,15 @@ def test_a_store_of_other_examples_is_refused(data: Path, gold: dict[str, Gold],
     dev = TASK.open_split(data / "dev")
     with pytest.raises(BonafideError, match="was searched over other examples"):
         draw_questions(TASK, dev, gold, store, recipe(data, "mimax"))
+
+
+def test_what_is_chosen_from_is_searched_in_the_solvers_language(data: Path, tmp_path: Path) -> None:
+    language = Language("untyped", 2, order_text=True, repeat_columns=True)
+    search_sql(data / "train" / "examples.jsonl", tmp_path / "solutions", language=language)
+    train(recipe(data, "hard-em", data={"solutions": str(tmp_path / "solutions")}), tmp_path / "run")
+    examples, gold = data / "dev" / "examples.jsonl", data / "dev" / "gold.jsonl"
+    selection_task(load(tmp_path / "run"), examples, gold, tmp_path / "selection")
+    assert read_manifest(tmp_path / "selection")["options"]["language"] == asdict(language)
 
 
 @pytest.mark.slow

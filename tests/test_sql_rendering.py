@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bonafide import rendering
 from bonafide.rendering import Literal, SpanReference, Word, joined
 from bonafide.synth.sql import generate
 from bonafide.tasks.sql.language import Language
@@ -93,6 +94,9 @@ def test_sets_of_one_query_joined_say_what_they_said_and_say_it_once() -> None:
         Query(1, Aggregate.MEAN, frozenset({oslo})),
     ]
     sets = [rendered_query(query, TABLE, verbalised=True) for query in queries]
-    together = joined(sets)
+    (same,), together = rendering.together(sets), joined(sets)
+    assert [same[place] for place in range(3)] == [together[place] for place in range(3)]
+    other = rendered_query(queries[0], Table("other", ("a", "b", "c"), ("text",) * 3, ()), verbalised=True)
+    assert [len(each) for each in rendering.together([sets[0], other])] == [1, 1]
     assert [together[place] for place in range(3)] == [each[0] for each in sets]
     assert len(together.segments) == 4  # two heads, two conditions

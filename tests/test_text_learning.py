@@ -14,19 +14,24 @@ from typer.testing import CliRunner
 
 import bonafide
 from bonafide.cli import app
-from bonafide.examples import write_jsonl
-from bonafide.learn.learnable import Item
+from bonafide.examples import read_gold, write_jsonl
+from bonafide.learn.learnable import Item, learnable
 from bonafide.learn.methods import METHODS
 from bonafide.learn.mimax import Mimax
 from bonafide.learn.objective import Moment
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.steps import Progress
+from bonafide.learn.text import TextAnswer, gold_texts
 from bonafide.learn.trainer import train
 from bonafide.rendering import Literal
+from bonafide.report.predicted import Asked
 from bonafide.report.runs import selections_over_time
+from bonafide.report.selection_task import draw_questions
+from bonafide.reproduce.judged import is_gold
 from bonafide.search.text import import_candidates
 from bonafide.synth.candidates import generate_candidates
 from bonafide.tasks.text.candidates import text_set
+from bonafide.tasks.text.words import normalised
 from tiny_runs import OPTIONS, weights
 
 torch.set_num_threads(1)
@@ -108,6 +113,22 @@ def test_selections_are_held_to_gold_epoch_by_epoch(data: Path, run: Path) -> No
     table = selections_over_time(run, data / "train/gold.jsonl")
     assert [row["epoch"] for row in table] == [2.0, 4.0]
     assert all(0 <= row[name] <= 1 for row in table for name in ("selected", "solver", "reconstructor"))
+
+
+def test_any_of_several_gold_texts_is_gold(data: Path, run: Path) -> None:
+    """Who selects one is right, and there is one to select."""
+    task, asked = learnable("text"), recipe(data, "mimax")
+    split, store = task.open_split(data / "train"), task.open_store(data / "train/solutions")
+    gold = read_gold(data / "train/gold.jsonl")
+    wanted = {name: set(map(normalised, gold_texts(each))) for name, each in gold.items()}
+    assert any(sum(normalised(text) in wanted[name] for text in solutions) > 1 for name, solutions in store)
+    for question in draw_questions(task, split, gold, store, asked)[0]:
+        right = [normalised(text) in wanted[question.example.id] for each in question.sets for text in each]
+        assert (right.index(True), sum(right)) == (question.gold, 1)
+    ((text, *_), *_) = map(gold_texts, gold.values())
+    said = Asked("text", {}, lambda _: "", {})
+    assert is_gold(said, [TextAnswer(f" {text} ", 0.0)], ("something else", text)) == (True, True)
+    assert is_gold(said, [TextAnswer("no", 0.0)], (text,)) == (True, False)
 
 
 def test_a_model_is_evaluated_and_asked_on_the_command_line(data: Path, run: Path, tmp_path: Path) -> None:

@@ -154,6 +154,16 @@ def test_a_trained_solver_writes_what_it_learned_with_the_probability_of_it() ->
     assert [pairs[0][1] for pairs in found] == pytest.approx(exact, abs=1e-3)
 
 
+def test_a_checkpoints_own_way_to_generate_changes_nothing() -> None:
+    plain = build_text_solver(TextSpec(width=16, heads=2, vocabulary=320, positions=64), TEXTS, seed=3).eval()
+    bart = copy.deepcopy(plain.bart)
+    bart.generation_config.update(no_repeat_ngram_size=1, forced_bos_token_id=0, min_length=20, early_stopping=True)
+    own = TextSolver(plain.spec, bart, plain.tokenizer).eval()
+    batch = plain.collate([plain.features(question, "") for question in QUESTIONS])
+    for beam in (1, 3):
+        assert own.decode(batch, beam) == plain.decode(batch, beam)
+
+
 def test_every_weight_gets_a_gradient(solver: TextSolver) -> None:
     batch = solver.collate([solver.features(QUESTIONS[0], CONTEXTS[0], CANDIDATES[0])])
     solver.zero_grad()

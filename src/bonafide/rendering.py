@@ -56,6 +56,12 @@ class RenderedSet:
         )
 
 
+def together(sets: Sequence[RenderedSet]) -> list[RenderedSet]:
+    """Sets as one where they have the same context, so that all is read through the same windows of it."""
+    same = all(each.context == sets[0].context for each in sets)
+    return [joined(sets)] if sets and same else list(sets)
+
+
 def joined(sets: Sequence[RenderedSet]) -> RenderedSet:
     """Sets with the same context as one, in order; what they share is said once."""
     places: dict[Rendering, int] = {}

@@ -122,7 +122,8 @@ def _support(model: Any, recipe: Any, rows: Sequence[_Row]) -> list[float]:
         batch = model.reconstructor.batch(layouts, [np.zeros(1, np.int64)] * len(layouts))
         scores = model.reconstructor.log_prob(batch, full_precision=True).tolist()
     prior = float(recipe.objective.options.get("simplicity", 0.0))
+    read = model.reconstructor.markers.positions  # of a question; what is longer is not scored
     return [
-        math.exp(min(0.0, (score - prior * len(words(row.text))) / len(layout.question)))
+        math.exp(min(0.0, (score - prior * len(words(row.text))) / min(read, len(layout.question))))
         for score, row, layout in zip(scores, rows, layouts, strict=True)
     ]

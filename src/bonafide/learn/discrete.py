@@ -146,11 +146,11 @@ class DiscreteLearning:
         program = gold_program(gold, reading, language)
         return program_set([] if program is None else [(program, Rule.MODEL)])
 
-    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
+    def places_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> list[int]:
         """The program itself."""
         alone, solutions = self.gold_set(gold, item.example, item.context, recipe), item.solutions
-        place: int | None = solutions.index_of(alone[0]) if len(alone) else None
-        return place
+        place = solutions.index_of(alone[0]) if len(alone) else None
+        return [] if place is None else [place]
 
     def proposal(self, prediction: DiscreteAnswer, item: Item) -> str | None:
         """The search's rules leave programs out, which the solver may find."""

@@ -203,8 +203,11 @@ class Learnable(Protocol):
         """The set that holds gold alone; empty where the solver's language has no room for it."""
         ...
 
-    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
-        """Gold's place in the item's set; None if it is not in it. For evaluation only."""
+    def places_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> list[int]:
+        """Where gold stands in the item's set: several places where gold says so, none if it is not in it.
+
+        For evaluation only.
+        """
         ...
 
     def picked(self, solutions: Any, kept: Integers) -> SolutionSet:

@@ -103,9 +103,10 @@ class ReadingLearning:
         mentions = parse_gold(gold.solution, context).mentions
         return _set_of(mentions)
 
-    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
-        """The first mention that overlaps a gold one."""
-        return parse_gold(gold.solution, item.context).place_in(item.solutions)
+    def places_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> list[int]:
+        """The mentions that overlap a gold one."""
+        places: list[int] = np.flatnonzero(parse_gold(gold.solution, item.context).overlap(item.solutions)).tolist()
+        return places
 
     def picked(self, solutions: MentionSet, kept: Integers) -> MentionSet:
         """Some of the mentions."""
@@ -171,7 +172,7 @@ class ReadingLearning:
                 found += [iter(())] * len(part)
                 continue
             with torch.no_grad():
-                found += solver.best(solver(batch), batch, max(top, beam))
+                found += solver.best(solver(batch), batch, max(top, beam), words=_WORDS)
         return [list(islice(_short(document, each), top)) for (document, _), each in zip(asked, found, strict=True)]
 
     def rendered_prediction(

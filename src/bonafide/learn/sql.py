@@ -73,11 +73,11 @@ class SqlLearning:
     language_options = SqlLanguageOptions
 
     def __init__(self) -> None:
-        self._most: int | None = None  # conditions of a query, in a store
+        self._language: Language | None = None  # of a store, or of a solver
 
     def speak(self, options: dict[str, Any]) -> None:
-        """How many conditions a query may have."""
-        self._most = options["language"]["max_conditions"]
+        """What a query may say."""
+        self._language = Language(**options["language"])
 
     def open_split(self, folder: Path) -> Split:
         """``examples.jsonl`` and ``tables.jsonl``."""
@@ -93,16 +93,17 @@ class SqlLearning:
     def search(
         self, recipe: Recipe, file: ExampleFile, out: Path, progress: Progress | None, started: Started | None
     ) -> None:
-        """Every query of the recipe's language."""
+        """Every query of the language."""
         options = recipe.language
-        language = Language(
+        language = self._language or Language(
             aggregates="typed" if options.aggregates == "typed" else "untyped", max_conditions=options.max_conditions
         )
         search_sql(file.path, out, language=language, workers=recipe.data.workers, progress=progress, started=started)
 
     def gold_set(self, gold: Gold, example: Example, context: Table, recipe: Recipe) -> QuerySet:
         """The set that holds one query alone, its values grounded in the question; empty if they are not there."""
-        query, width = parse_query(gold.solution, context), self._most or recipe.language.max_conditions
+        query, spoken = parse_query(gold.solution, context), self._language or recipe.language
+        width = spoken.max_conditions
         runs = question_runs(example.question)
         grounded = []
         for condition in sorted(query.conditions, key=lambda each: (each.column, each.operator)):
@@ -123,10 +124,11 @@ class SqlLearning:
             True,
         )
 
-    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
+    def places_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> list[int]:
         """A query is found by what it says, wherever its values stand in the question."""
         solutions: QuerySet = item.solutions
-        return solutions.index_of(parse_query(gold.solution, item.context))
+        place = solutions.index_of(parse_query(gold.solution, item.context))
+        return [] if place is None else [place]
 
     def picked(self, solutions: QuerySet, kept: Integers) -> QuerySet:
         """Some of the queries."""

@@ -84,10 +84,10 @@ class TextLearning:
         """The first gold text alone."""
         return text_set(gold_texts(gold)[:1])
 
-    def place_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> int | None:
-        """The first candidate that says what a gold text says."""
-        place: int | None = item.solutions.index_of(gold_texts(gold))
-        return place
+    def places_of_gold(self, gold: Gold, item: Item, recipe: Recipe) -> list[int]:
+        """The candidates that say what a gold text says."""
+        said = set(map(normalised, gold_texts(gold)))
+        return [place for place, text in enumerate(item.solutions) if normalised(text) in said]
 
     def picked(self, solutions: TextSet, kept: Integers) -> TextSet:
         """Some of the candidates."""

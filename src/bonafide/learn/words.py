@@ -128,7 +128,9 @@ def _spread(text: str) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.
     found = list(_WORDS.finditer(text))
     places: dict[str, list[int]] = {}
     for number, each in enumerate(found):
-        places.setdefault(each.group().lower(), []).append(number)
+        lowered = each.group().lower()
+        for word in [lowered] if len(lowered) == len(each.group()) else words_in(lowered):  # "İ" becomes two signs
+            places.setdefault(word, []).append(number)
     return np.array([each.start() for each in found]), {word: np.array(each) for word, each in places.items()}
 
 

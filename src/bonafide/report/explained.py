@@ -20,7 +20,7 @@ from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.learn.text import rendered_texts
 from bonafide.reconstruct.layout import tokenise
-from bonafide.rendering import RenderedSet
+from bonafide.rendering import RenderedSet, together
 from bonafide.report.predicted import Asked
 from bonafide.report.runs import load_for_evaluation
 from bonafide.tasks.discrete.rendering import rendered as rendered_programs
@@ -79,10 +79,12 @@ class Explainer:
             places = np.array(sorted(kept if place is None else kept | {place}))
             solutions = self.model.task.picked(solutions, places)
             place = None if place is None else int(np.searchsorted(places, place))
-        scores = self.reconstructed(example, self._rendered(example, solutions))
+        rendered = self._rendered(example, solutions)
+        scores = self.reconstructed(example, rendered)
         outside = None
         if asked is not None and place is None:
-            outside = float(self.reconstructed(example, [self.rendered_one(example, asked)])[0])
+            beside = together([*rendered, self.rendered_one(example, asked)])
+            outside = float(self.reconstructed(example, beside)[-1])
         agrees = bool(self._solved(example, solutions).argmax() == scores.argmax())
         return Explained(solutions, scores, place, outside, agrees)
 

@@ -5,6 +5,7 @@ Gold comes in here, after training, and nowhere before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,8 @@ def evaluate_run(
 
 def check_reconstruction(model: Model, run: Path, weight: float, beam: int | None = None) -> None:
     """Refuse a vote where nobody can cast it, or there is nothing to vote on."""
+    if not math.isfinite(weight):
+        raise BonafideError(f"--reconstruction is {weight}: expected a number.")
     if weight and model.reconstructor is None:
         raise BonafideError(f"--reconstruction needs a model with a reconstructor, and that of {run} has none.")
     if weight and beam == 1:
@@ -125,7 +128,7 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
     known = read_gold(gold)
     task = speaking(learnable(recipe.data.task), data.store)
     right = [
-        task.place_of_gold(known[item.example.id], item, recipe) if item.example.id in known else None
+        task.places_of_gold(known[item.example.id], item, recipe) if item.example.id in known else []
         for item in data.items
     ]
     table = []
@@ -133,9 +136,7 @@ def selections_over_time(run: Path, gold: Path) -> list[dict[str, float]]:
         row: dict[str, float] = {"epoch": entry["epoch"]}
         for name in ("selected", "solver", "reconstructor"):
             pairs = [
-                chosen == place
-                for chosen, place in zip(entry[name], right, strict=True)
-                if place is not None and chosen >= 0
+                chosen in places for chosen, places in zip(entry[name], right, strict=True) if places and chosen >= 0
             ]
             if pairs:
                 row[name] = sum(pairs) / len(pairs)

@@ -1,11 +1,11 @@
 """The paper's selection task: of at most ten solutions with gold among them, does a model find gold the most likely.
 
-The candidates of an example are gold and up to nine others of its solution set, drawn by a seed and the example's id
-alone, so that every model chooses from the same. Where the set lacks gold (the search may not reach it) gold is put
-beside it, if the solver can score it so (a reader cannot); an example whose gold the solver cannot say is left out and
-counted. Asked are the solver (log P_θ) and,
-where there is one, the reconstructor (log P_φ). ``confidence`` is the mean log P_θ of what the solver selects: in the
-paper, its fall marks over-training.
+The candidates of an example are gold (of several gold solutions the first) and up to nine of its solution set that are
+not, drawn by a seed and the example's id alone, so that every model chooses from the same. Where the set lacks gold
+(the search may not reach it) gold is put beside it, if the solver can score it so (a reader cannot); an example whose
+gold the solver cannot say is left out and counted. Asked are the solver (log P_θ) and, where there is one, the
+reconstructor (log P_φ). ``confidence`` is the mean log P_θ of what the solver selects: in the paper, its fall marks
+over-training.
 
 Beside the accuracy of all examples stands that of the contested ones, which have more than one candidate: an example
 with gold alone is right by itself.
@@ -14,7 +14,7 @@ with gold alone is right by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from bonafide.learn.objective import IMPOSSIBLE
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.reconstruct.layout import tokenise
+from bonafide.rendering import together
 from bonafide.report.statistics import Interval, wilson
 from bonafide.report.tabled import Tabled, percent
 from bonafide.solutions import SolutionStore
@@ -170,7 +171,7 @@ def selection_task(
     progress: Progress | None = None,
 ) -> SelectionTask:
     """A saved model on the examples of a folder; ``solutions`` is searched first where it is not there."""
-    recipe, task = _spoken(model), model.task
+    recipe, task = recipe_from(model.about["recipe"], "the model"), model.task
     with open_bytes(examples):  # its errors first, not those of what stands beside it
         pass
     split, known = task.open_split(examples.parent), read_gold(gold)
@@ -199,22 +200,15 @@ def selection_table(found: SelectionTask) -> Tabled:
     return Tabled("Gold selected", note, ["by the", "all examples", "more than one candidate"], rows)
 
 
-def _spoken(model: Model) -> Recipe:
-    """The recipe of a model, its language that of the solver: a run may have been given a store of another."""
-    recipe = recipe_from(model.about["recipe"], "the model")
-    language = getattr(getattr(model.solver, "spec", None), "language", None)
-    own = {each.name: getattr(language, each.name) for each in fields(recipe.language) if hasattr(language, each.name)}
-    return replace(recipe, language=replace(recipe.language, **own))
-
-
 def _question(task: Learnable, item: Item, gold: Gold, recipe: Recipe, candidates: int, seed: int) -> Question | None:
     chance = np.random.default_rng(draws.key(f"{seed}/selection/{item.example.id}"))
-    count, place = len(item.solutions), task.place_of_gold(gold, item, recipe)
-    others = np.arange(count) if place is None else np.delete(np.arange(count), place)
+    places = task.places_of_gold(gold, item, recipe)
+    others = np.delete(np.arange(len(item.solutions)), places)
     drawn = chance.choice(others, min(candidates - 1, len(others)), replace=False)
-    if place is not None:
-        kept = np.sort(np.append(drawn, place))
-        return Question(item.example, item.context, (task.picked(item.solutions, kept),), int((kept < place).sum()))
+    if places:
+        kept = np.sort(np.append(drawn, places[0]))
+        first = int((kept < places[0]).sum())
+        return Question(item.example, item.context, (task.picked(item.solutions, kept),), first)
     alone = task.gold_set(gold, item.example, item.context, recipe)
     if not len(alone):
         return None
@@ -241,8 +235,13 @@ def _reconstructor_scores(model: Model, task: Learnable, part: Sequence[Question
     layouts = [
         tokenise(shown, question.example.question, model.reconstructor_tokenizer)
         for question in part
-        for each in question.sets
-        for shown in task.rendered(Item(question.example, question.context, each), recipe)
+        for shown in together(
+            [
+                shown
+                for each in question.sets
+                for shown in task.rendered(Item(question.example, question.context, each), recipe)
+            ]
+        )
     ]
     model.reconstructor.eval()
     with torch.no_grad():

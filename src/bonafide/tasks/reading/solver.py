@@ -210,24 +210,29 @@ class Reader(nn.Module):
         return scores
 
     def best(
-        self, output: ReaderOutput, batch: SolverBatch, top: int = 1, longest: int = 40, one_window: bool = False
+        self,
+        output: ReaderOutput,
+        batch: SolverBatch,
+        top: int = 1,
+        longest: int = 40,
+        one_window: bool = False,
+        words: int | None = None,
     ) -> list[Iterator[tuple[Mention, float]]]:
         """For each example the likeliest mentions of at most ``longest`` pieces, with their log-probabilities.
 
         At least ``top`` if there are so many, the likeliest first, made as they are asked for. ``one_window``: only
-        from the window that is ranked first, as in the paper.
+        from the window that is ranked first, as in the paper. ``words``: of at most so many, as white space parts them.
         """
         longest = min(batch.width, longest)
         width = output.start.shape[1]
-        kept = min(width, max(8, 2 * top))
-        start, first = output.start.topk(kept, dim=-1)  # (rows, kept)
-        ends = F.pad(output.end, (0, longest), value=NEVER).unfold(-1, longest, 1)  # (rows, width + 1, longest)
-        own = ends.gather(1, first[..., None].expand(-1, -1, longest))
-        total = output.end_total.gather(1, first)
-        scores = output.window[:, None, None] + start[..., None] + own - total[..., None]  # (rows, kept, longest)
-        count = min(kept * longest, max(16, 8 * top))
-        best, place = scores.flatten(1).topk(count, dim=-1)
-        begun = first.gather(1, place // longest)
+        ends = F.pad(output.end, (0, longest - 1), value=NEVER).unfold(-1, longest, 1)  # (rows, width, longest)
+        scores = output.window[:, None, None] + output.start[..., None] + ends - output.end_total[..., None]
+        if words is not None:
+            parted = _parted(batch, width).to(scores.device)
+            reached = F.pad(parted, (0, longest - 1)).unfold(-1, longest, 1)
+            scores = scores.masked_fill(reached - parted[..., None] >= words, NEVER)
+        best, place = scores.flatten(1).topk(min(width * longest, max(16, 8 * top)), dim=-1)
+        begun = place // longest
         last = begun + place % longest
         listed = [each.cpu().numpy() for each in (best.double(), begun, last)]
         window = output.window.cpu().numpy()
@@ -294,6 +299,17 @@ def _ranked(
     totals = np.logaddexp.reduceat(scores[order], begins)
     for place in np.argsort(-totals, kind="stable").tolist():
         yield Mention(*spans[:, begins[place]].tolist()), float(totals[place])
+
+
+def _parted(batch: SolverBatch, width: int) -> Tensor:
+    """(rows, width): the number of the word in which each piece ends."""
+    rows = np.zeros((len(batch.lengths), width), np.int64)
+    row = 0
+    for features, chosen in zip(batch.features, batch.chosen, strict=True):
+        for first, stop in zip(features.windows.first[chosen], features.windows.stop[chosen], strict=True):
+            rows[row, : stop - first] = features.document.parted[first:stop]
+            row += 1
+    return torch.from_numpy(rows)
 
 
 def _taken(table: Tensor, index: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ solver can be told which words question and document share.
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,7 @@ Keys = npt.NDArray[np.uint32]
 WINDOW_PIECES = 300
 QUESTION_PIECES = 64
 STRIDE = 128
+_PARTED = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class EncodedDocument:
     end: Integers  # (pieces,)
     offsets: Integers  # (paragraphs + 1,): where each paragraph's pieces begin
     words: Keys  # (pieces,): the key of the word it is of; 0 for none
+    parted: Integers  # (pieces,): the number of the word, as white space parts its paragraph, in which it ends
 
     def runs_of(self, paragraph: npt.ArrayLike, start: npt.ArrayLike, end: npt.ArrayLike) -> Integers:
         """The pieces [first, stop) that cover each mention: (mentions, 2); −1 twice where no piece covers any of it."""
@@ -150,7 +153,7 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         truncation=False,
         verbose=False,
     )
-    pieces, begin, end, words = [], [], [], []
+    pieces, begin, end, words, parted = [], [], [], [], []
     for text, each in zip(document.paragraphs, encoded.encodings, strict=True):
         spans = np.array(each.offsets, np.int32).reshape(-1, 2)
         pieces.append(np.array(each.ids, np.int32))
@@ -162,6 +165,8 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         begin.append(np.minimum.accumulate(starts[::-1])[::-1])
         end.append(covered)
         words.append(_words_at(text, begin[-1], end[-1]))
+        starts = np.array([word.start() for word in _PARTED.finditer(text)], np.int64)
+        parted.append(np.searchsorted(starts, end[-1]).astype(np.int32))
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in pieces])])
     return EncodedDocument(
         np.concatenate(pieces),
@@ -169,6 +174,7 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         np.concatenate(end),
         offsets.astype(np.int32),
         np.concatenate(words),
+        np.concatenate(parted),
     )
 
 

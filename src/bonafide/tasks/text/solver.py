@@ -78,6 +78,7 @@ class TextSolver(nn.Module):
         self.spec = spec
         self.tokenizer = tokenizer
         self.bart = bart
+        self.bart.generation_config = _alike(bart.config)  # the checkpoint's own fills in what `decode` leaves open
         self._reader = (Encoder(bart),)  # in a tuple: its weights are the BART's, which holds them already
 
     @property
@@ -150,17 +151,13 @@ class TextSolver(nn.Module):
         states = self.encoder(batch.pieces, batch.piece_counts, batch.question_pieces)
         width = max(beam, top)
         config = self._config
-        made: Any = GenerationConfig  # untyped
-        settings = made(
+        settings = _alike(
+            config,
             max_new_tokens=min(_LONGEST, int(config.max_position_embeddings) - 1),
             num_beams=width,
             num_return_sequences=top,
             length_penalty=0.0,
             do_sample=False,
-            bos_token_id=config.bos_token_id,
-            eos_token_id=config.eos_token_id,
-            pad_token_id=config.pad_token_id,
-            decoder_start_token_id=config.decoder_start_token_id,
         )
         bart: Any = self.bart  # whose methods are typed for a class that it is not
         generate = bart.generate
@@ -298,6 +295,13 @@ def _scratch(spec: TextSpec, tokenizer: Any) -> BartForConditionalGeneration:
             if parameter.dim() == 2:  # BART's 0.02 is meant for 768 dimensions: here nothing would be attended to
                 nn.init.xavier_uniform_(parameter)
     return bart
+
+
+def _alike(config: Any, **settings: Any) -> Any:
+    """How to generate with a BART of this configuration, and nothing but what is said."""
+    made: Any = GenerationConfig  # untyped
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    return made(**{name: getattr(config, name) for name in names}, **settings)
 
 
 def _read_mask(batch: TextBatch) -> Tensor:
