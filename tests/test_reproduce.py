@@ -557,7 +557,7 @@ def test_a_run_whose_command_is_gone_stops() -> None:
 def test_a_run_whose_command_is_gone_before_it_begins_does_not_begin(tmp_path: Path) -> None:
     _, _, job = one_job(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run_job({**job.content, "parent": -1})
+        run_job(job.content, parent=-1)
     assert not Path(job.content["run"]).exists()
 
 

@@ -1,6 +1,6 @@
 """One run of a table, in a process of its own: train, judge on dev, write the result.
 
-``python -m bonafide.reproduce.one_run JOB.json``. Ended by SIGTERM, or when the process that started it is gone, it
+``python -m bonafide.reproduce.one_run JOB.json [PARENT]``. Ended by SIGTERM, or when its parent process is gone, it
 leaves its folder as it was at the last checkpoint, and the same command goes on from there, also where the folder was
 moved. So it does where memory ran out. A run of other data or settings is begun anew.
 """
@@ -79,12 +79,12 @@ class Watch:
         return read_json(self._path) if self._path.exists() else {}
 
 
-def run_job(job: dict[str, Any]) -> None:
-    """Train and judge as ``job`` says, and write its result."""
+def run_job(job: dict[str, Any], parent: int | None = None) -> None:
+    """Train and judge as ``job`` says, and write its result, for as long as the parent process is ``parent``."""
     _take_share(job["side_by_side"])
     recipe, run, began = recipe_from(job["recipe"], job["name"]), Path(job["run"]), time.perf_counter()
     dev = Dev.open(recipe, Path(job["dev_solutions"]))
-    watch = Watch(recipe, run, dev if job["curve"] else None, job.get("parent", os.getppid()))
+    watch = Watch(recipe, run, dev if job["curve"] else None, parent or os.getppid())
     watch.stop_if_alone()
     stores = {"train": Path(recipe.data.solutions).name, "dev": Path(job["dev_solutions"]).name}
     if recipe.objective.method == "supervised" and "train_gold" in job["data"]:
@@ -166,7 +166,7 @@ def main() -> None:
     """Run the job that is named on the command line."""
     signal.signal(signal.SIGTERM, _stop)
     try:
-        run_job(read_json(Path(sys.argv[1])))
+        run_job(read_json(Path(sys.argv[1])), *map(int, sys.argv[2:3]))
     except KeyboardInterrupt:
         sys.exit(STOPPED)
     except (BonafideError, RuntimeError, MemoryError) as error:

@@ -379,9 +379,9 @@ def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, re
 
 def _started(job: Job, logs: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     path = logs / f"{job.name}.json"
-    write_json(path, {**job.content, "parent": os.getpid()})
+    write_json(path, job.content)
     with made_folder(logs), (logs / f"{job.name}.log").open("wb") as log:
-        command = [sys.executable, "-m", "bonafide.reproduce.one_run", str(path)]
+        command = [sys.executable, "-m", "bonafide.reproduce.one_run", str(path), str(os.getpid())]
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
 
 
