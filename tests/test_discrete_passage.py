@@ -198,6 +198,8 @@ def whole_dates(text: str):
         ("in June; 11 October", None, 4),
         ("11 October; in June", None, 8),
         ("in May 1700; 3 May", None, 0),
+        ("held May 5-7.", 2, 0),
+        ("on May 5 and 7.", 2, 0),
     ],
 )
 def test_where_a_year_is_not_said_what_is_told_later_is_later(text, days, months):

@@ -213,6 +213,8 @@ def test_the_language_bounds_what_is_a_program():
         ('value(n0 "41"', "closing bracket"),
         ('value(n0 "41") or so', "Nothing may follow"),
         ("value(41)", "Expected an argument"),
+        ("count(,", "Expected an argument"),
+        ("count(:", "Expected an argument"),
         ('argmax(n0 "41": n1 "38")', "A pair is a span"),
         ('argmax(p0-0 "Ghent": n0 "41": n1 "38")', "one key and one value"),
     ],

@@ -91,6 +91,12 @@ def test_tables_that_are_pasted_or_uploaded_are_read_apart(client: TestClient, r
         assert "1002" in text_of(page[1])
 
 
+def test_a_file_that_is_not_utf_8_is_put_back_as_it_was_read(client: TestClient) -> None:
+    _, page = ask(client, SALES.replace("Oslo", "Målmö").encode("cp1252"), question=QUESTION, table="", text="")
+    assert "Målmö" in page
+    assert "\ufffd" not in page
+
+
 def test_the_limits_and_guards_of_the_server_hold_here_too(client: TestClient) -> None:
     assert ask(client, question=" ", table="", text=SALES)[0] == 422
     assert ask(client, question="x" * (LIMITS.question + 1), table="", text=SALES)[0] == 422

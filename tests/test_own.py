@@ -21,7 +21,7 @@ from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import Example, open_examples
 from bonafide.learn.learnable import learnable
 from bonafide.learn.saved import load
-from bonafide.own.pairs import read_pairs
+from bonafide.own.pairs import import_pairs, read_pairs
 from bonafide.own.training import _folds, learn, prepare
 from bonafide.own.unsolved import why_unsolved
 from bonafide.search.sql import search_sql
@@ -209,6 +209,7 @@ def test_a_type_is_of_a_column_of_any_of_them(shop):
         ("who placed order 1001?", "Nobody12", "an answer is a cell, a list of cells"),
         ("who placed orders 1001 and 1002?", ["Ben Roy", "Oslo"], "do not stand in one column"),
         ("who placed order 1001?", ["Ben Roy", "Ben Roy", "Ada Lund"], "may have to be repeated"),
+        ("which totals are there?", [3.125, 7.125], "do not stand in one column"),
         ("what is the mean total in May?", 479.37, "it may be rounded"),
         ("how many?", 3.25, "the question names no cell"),
         ("how many orders from Oslo in May?", 123456, "no query of at most 3 conditions"),
@@ -222,6 +223,23 @@ def test_it_says_why_a_pair_has_no_solution(source, shop, question, answer, why)
     (example,) = pairs(shop, {"question": question, "answer": answer}).examples
     assert not count(example.question, example.values, table, TYPED)
     assert why in why_unsolved(example, table, TYPED)
+
+
+def test_answers_are_read_as_the_cells_of_a_table_with_decimal_commas(tmp_path):
+    (tmp_path / "sales.csv").write_text("Stadt;Umsatz\nOslo;1.234\nLyon;2.345,5\nBonn;1.000\n")
+    source = open_tables(None, [tmp_path / "sales.csv"])
+    asked = [
+        {"question": f"Umsatz in {city}?", "answer": text} for city, text in (("Oslo", "1.234"), ("Bonn", "1.000"))
+    ]
+    found = pairs(tmp_path, *asked, source=source).examples
+    assert [each.values for each in found] == [(1234.0,), (1000.0,)]
+
+
+def test_pairs_are_not_written_over_themselves(tmp_path):
+    (tmp_path / "codes.csv").write_text("Code,Name\n70,Ada\n80,Ben\n")
+    write_lines(tmp_path / "examples.jsonl", [{"question": "code of Ada?", "answer": 70, "mine": 1}])
+    with pytest.raises(BonafideError, match=r"examples\.jsonl is read, and would be overwritten"):
+        import_pairs(tmp_path / "examples.jsonl", [tmp_path / "codes.csv"], tmp_path)
 
 
 def test_a_number_in_a_text_column_is_explained(tmp_path):

@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from bonafide.errors import BonafideError, InvalidFileError
+from bonafide.search import run
 from bonafide.search.places import Places
 from bonafide.search.reading import search_reading
 from bonafide.search.sql import search_sql
@@ -137,6 +138,21 @@ def test_an_interrupted_search_has_no_manifest_and_goes_on_from_its_shards(
     assert [name for name in sent if name.startswith("shard-")] == ["shard-00002.parquet"]
     assert sent[-1] == "manifest.json"
     assert same_but_for_paths(remote(memory), reference)
+
+
+def test_a_search_that_was_interrupted_after_its_last_shard_is_finished(
+    memory: Any, reference: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_finish", interrupt)
+        with pytest.raises(Interrupted):
+            search()
+    assert "timings.jsonl" not in remote(memory)
+    search()
+    assert same_but_for_paths({**reference, **remote(memory)}, reference)
 
 
 def test_a_damaged_shard_at_a_url_is_searched_anew(memory: Any, reference: dict[str, bytes]) -> None:

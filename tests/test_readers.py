@@ -461,9 +461,13 @@ def test_a_view_with_too_many_rows_is_stopped(tmp_path: Path, monkeypatch: pytes
         read_tables(sqlite(tmp_path, "CREATE VIEW v(x) AS VALUES (1), (2), (3), (4);"))
 
 
-def test_a_broken_view_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BonafideError, match=r"no such table: main\.gone"):
-        read_tables(sqlite(tmp_path, "CREATE VIEW v AS SELECT * FROM gone;"))
+def test_a_broken_view_is_left_out_and_alone_refused(tmp_path: Path) -> None:
+    broken = "CREATE VIEW v AS SELECT * FROM gone;"
+    with pytest.raises(BonafideError, match=r"views that cannot be read \(v\)"):
+        read_tables(sqlite(tmp_path, broken))
+    (tmp_path / "shop.db").unlink()
+    (table,) = read_tables(sqlite(tmp_path, f"CREATE TABLE t (x); INSERT INTO t VALUES (1); {broken}")).values()
+    assert Coercion("(file)", "broken view left out", 1, "v") in table.coercions
 
 
 def test_a_compressed_sqlite_file_is_read(tmp_path: Path) -> None:

@@ -169,6 +169,9 @@ def test_a_folder_that_holds_something_else_is_left_alone(data):
     (data / "questions.jsonl").rename(data / "examples.jsonl")
     with pytest.raises(BonafideError, match="would be overwritten"):
         retrieve(data / "corpus.jsonl", data / "examples.jsonl", data)
+    (data / "corpus.jsonl").rename(data / "documents.jsonl")
+    with pytest.raises(BonafideError, match=r"documents\.jsonl is read, and would be overwritten"):
+        retrieve(data / "documents.jsonl", data / "mine" / "questions.jsonl", data)
 
 
 def test_retrieve_by_the_command_line(data):

@@ -54,6 +54,12 @@ def write(path: Path, *lines: Any) -> Path:
         (66, "Route 66", False),
         (12, "12 or 13", False),
         ("1.5", 15, False),
+        (0.1 + 0.2, 0.3, True),
+        (10**20, 10**20 + 1, False),
+        (".5", 0.5, True),
+        (3_000_000, "3 million", True),
+        (3, "3 million", False),
+        (10, "10²", False),
         ("Oslo", "Lyon", False),
     ],
 )
@@ -80,10 +86,19 @@ def test_answers_are_compared_as_numbers_where_both_are(one: Any, other: Any, sa
         ("25/2 = 12,5", "12,5"),
         (r"So it is $\boxed{19}$, as said.", "19"),
         (r"The answer is \boxed{\text{Oslo}}.", "Oslo"),
+        (r"So $x = \boxed{\frac{1}{2}}$", r"\frac{1}{2}"),
+        ("The answer is .75", ".75"),
+        ("The answer is $.50.", ".50"),
+        ("3 * 4 = 12 m2", "12"),
+        ("The answer isn't 5, it is 7.", "7"),
     ],
 )
 def test_the_answer_that_a_text_states(text: str, answer: str) -> None:
     assert final_answer(text) == answer
+
+
+def test_a_square_is_no_digit() -> None:
+    assert len(text_set(["3² + 4² = 25", "32 + 42 = 25"])) == 2
 
 
 def test_candidates_that_say_the_same_are_one_with_their_votes() -> None:

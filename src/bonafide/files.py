@@ -196,6 +196,14 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
+def spare_inputs(out: Path, *inputs: Path) -> None:
+    """Refuse to write a data set where one of its files is one that it is made from."""
+    for name in ("examples", "tables", "documents", "candidates", "gold"):
+        target = out / f"{name}.jsonl"
+        if target.exists() and any(each.exists() and target.samefile(each) for each in inputs):
+            raise BonafideError(f"{target} is read, and would be overwritten: name another folder with --out.")
+
+
 def check_writable(path: Path) -> None:
     """Refuse now what could not be written after long work."""
     with explained(path, "write"):

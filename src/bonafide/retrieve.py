@@ -25,7 +25,7 @@ import numpy.typing as npt
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, open_examples
-from bonafide.files import content_hash, explained, made_folder, read_json, write_json
+from bonafide.files import content_hash, explained, made_folder, read_json, spare_inputs, write_json
 from bonafide.tasks.reading.dpr import titled
 from bonafide.tasks.reading.imported import Lines, WrongFieldError, grouped, text_field, write_data
 
@@ -75,8 +75,7 @@ def retrieve(
         raise BonafideError(
             f"Expected --top and --workers of at least 1 and --group of at least 0; found {top}, {workers} and {group}."
         )
-    if (out / "examples.jsonl").exists() and (out / "examples.jsonl").samefile(examples):
-        raise BonafideError(f"--out is the folder of the examples, {out}: they would be overwritten. Name another one.")
+    spare_inputs(out, examples, corpus)
     asked = list(open_examples(examples))
     passages = read_passages(corpus)
     with made_folder(out):

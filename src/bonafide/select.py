@@ -152,6 +152,8 @@ def select(
     ``section.key=value`` overrides.
     """
     questions = read_questions(path)
+    if out.exists() and out.samefile(path):
+        raise BonafideError(f"--out is the file of the candidates, {path}: it would be overwritten. Name another one.")
     if model is not None:
         picks = zero_shot(questions, model, read_recipe(RECIPE, overrides), progress)
     else:

@@ -100,7 +100,8 @@ class RunFolder:
             self._write_environment()
             yield
         except BonafideError:
-            if set(self.path.iterdir()) <= set(begun):
+            others = {each for each in self.path.iterdir() if each.suffix != ".part" and each.name != "data"}
+            if others <= set(begun):
                 for each in begun:
                     each.unlink(missing_ok=True)
             raise

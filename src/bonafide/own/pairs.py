@@ -18,7 +18,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Answer, Example, describe, example_to_json, read_objects, write_jsonl_files
-from bonafide.files import bare_name
+from bonafide.files import bare_name, spare_inputs
 from bonafide.tasks.sql.cells import read_column
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import same_answer
@@ -43,6 +43,7 @@ class Pairs:
 
 def import_pairs(path: Path, tables: Sequence[Path], out: Path, types: Mapping[str, ColumnType] | None = None) -> Pairs:
     """Write the pairs of a file as ``examples.jsonl``, and their tables as ``tables.jsonl``, to a folder."""
+    spare_inputs(out, path, *tables)
     source = open_tables(None, tables, types)
     pairs = read_pairs(path, source, Language())
     write_jsonl_files(split_files(out, pairs.examples, source))
@@ -172,14 +173,25 @@ def _read_answer(value: Answer, table: Table) -> Answer:
     text = value.strip()
     if text.lower() in table.text_cells:
         return text
-    _, (cell,), _ = read_column("answer", [text], None)
-    if isinstance(cell, (int, float)):
-        return float(cell) + 0.0
+    number = _read_number(text, table)
+    if number is not None:
+        return number
     if _NO_GROUP.search(text):
         return text
-    number = question_runs(text).numbers
-    whole = [each for each, spans in number.items() if (0, len(text)) in spans]
+    found = question_runs(text).numbers
+    whole = [each for each, spans in found.items() if (0, len(text)) in spans]
     return whole[0] if whole else text
+
+
+def _read_number(text: str, table: Table) -> float | None:
+    """A text as a cell; where the table has decimal commas, ``1.234`` is the one of 1.234 and 1234 that it holds."""
+    columns = [[text]]
+    if any(each.kind == "decimal comma" for each in table.coercions):
+        columns.append([text, "0,5"])
+    read = [read_column("answer", texts, None)[1][0] for texts in columns]
+    numbers = [float(each) + 0.0 for each in read if isinstance(each, (int, float))]
+    held = [each for each in numbers if any(low < high for low, high in (of.band(each) for of in table.columns))]
+    return next(iter(held or numbers), None)
 
 
 def _ordered(question: str, answers: list[Answer], table: Table, language: Language) -> list[Answer]:

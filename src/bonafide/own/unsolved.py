@@ -45,7 +45,7 @@ def why_unsolved(example: Example, table: Table, language: Language) -> str:
         written = _as_text(value, table)
         if written is not None:
             return (
-                f"{value:g} stands in the text column {written!r}: write the answer as a text, or read the column as "
+                f"{value} stands in the text column {written!r}: write the answer as a text, or read the column as "
                 f"numbers with --type '{written}=real'"
             )
         exact = _rounded(example.question, value, table)
@@ -70,7 +70,8 @@ def _not_a_cell(value: str, table: Table) -> str:
 
 def _several(values: Sequence[Answer], table: Table) -> str:
     for column in table.columns:
-        if all(column.band(value.lower() if isinstance(value, str) else float(value or 0))[1] for value in values):
+        bands = [column.band(value.lower() if isinstance(value, str) else float(value or 0)) for value in values]
+        if all(low < high for low, high in bands):
             return (
                 "its values stand in one column, but no query returns exactly these: a value may be missing, or may "
                 "have to be repeated for each of its rows"
@@ -80,7 +81,7 @@ def _several(values: Sequence[Answer], table: Table) -> str:
 
 def _as_text(value: int | float, table: Table) -> str | None:
     """The text column in which a number stands."""
-    for text in {str(value), f"{value:g}"}:
+    for text in (str(value), f"{value:g}"):
         for index in table.text_cells.get(text, []):
             return table.header[index]
     return None
@@ -94,7 +95,7 @@ def _rounded(question: str, value: int | float, table: Table) -> float | None:
     numeric = [index for index, kind in enumerate(table.types) if kind == "real"]
     for where, select, aggregate in product(chosen, numeric, (Aggregate.MEAN, Aggregate.SUM)):
         result = execute(Query(select, aggregate, frozenset(where)), table)
-        if result and isinstance(result[0], float) and round(result[0], digits) == value:
+        if result and isinstance(result[0], float) and result[0] != value == round(result[0], digits):
             return result[0]
     return None
 

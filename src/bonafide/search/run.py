@@ -100,7 +100,7 @@ def run_search(
         write_manifest(out, search, [counts[index] for index in range(shards)])
         (out / _UNFINISHED).unlink()
         if remote is not None:
-            _finish(remote)
+            _finish(remote, out)
         return read_manifest(out)
 
 
@@ -131,8 +131,9 @@ def _announce(remote: RemoteStore, out: Path) -> None:
         remote.drop(MANIFEST)
 
 
-def _finish(remote: RemoteStore) -> None:
-    remote.push(_TIMINGS)
+def _finish(remote: RemoteStore, out: Path) -> None:
+    if (out / _TIMINGS).exists():  # it is not where the last shard was pushed, and nothing else
+        remote.push(_TIMINGS)
     remote.settle()
     remote.push(MANIFEST)
     remote.drop(_UNFINISHED)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Check, Example, open_examples
-from bonafide.files import content_hash, described, read_json, write_json
+from bonafide.files import content_hash, described, read_json, spare_inputs, write_json
 from bonafide.search.run import Inputs, Progress, run_search
 from bonafide.tasks.text.candidates import CandidateFile, candidates_beside
 from bonafide.tasks.text.imported import Counts, read_questions, write_questions
@@ -19,6 +19,7 @@ _NOTE = "import.json"
 
 def import_candidates(path: Path, out: Path) -> Counts:
     """Write ``examples.jsonl``, ``candidates.jsonl``, ``gold.jsonl`` and the store ``solutions/`` into a folder."""
+    spare_inputs(out, path)
     source = content_hash(path)
     if (out / _NOTE).exists() and read_json(out / _NOTE).get("sha256") != source:
         raise BonafideError(f"{out} already holds the candidates of another file. Name another folder, or delete it.")

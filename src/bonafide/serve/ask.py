@@ -21,6 +21,7 @@ from bonafide.serve.service import Service
 from bonafide.serve.tables import PredictOnTable, Tables
 from bonafide.serve.texts import PredictOnDocument, PredictOnPassage
 from bonafide.tasks.discrete.passage import Passage
+from bonafide.tasks.sql.readers import decoded
 from bonafide.tasks.sql.tables import Table
 from bonafide.web.answers import RefusedError
 
@@ -105,7 +106,7 @@ async def answer_page(service: Service, form: Form) -> dict[str, Any]:
             context = await service.made(service.kind.context(request))
         found = await service.answered(context, request.question, _ALTERNATIVES)
     if form.file is not None and len(form.file) <= _KEPT:
-        form = Form(form.question, "", form.file.decode("utf-8-sig", "replace"), None)
+        form = Form(form.question, "", decoded(form.file)[0], None)
     best, *others = [_line(each) for each in (found, *found["alternatives"])]
     shown = {
         "question": found["question"],

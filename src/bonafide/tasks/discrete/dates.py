@@ -255,7 +255,7 @@ def _years(one: DateMention, other: DateMention) -> tuple[int, int]:
     """The years of two dates; one that is not said is the nearest in which the date that is told later is the later."""
     if one.year is not None and other.year is not None:
         return one.year, other.year
-    if one.first > other.first:
+    if (one.first, one.last) > (other.first, other.last):  # days of one list begin with the same month
         years = _years(other, one)
         return years[1], years[0]
     turn = (one.month or 0, one.day or 0) > (other.month or 0, other.day or 0)  # of the year, between the two

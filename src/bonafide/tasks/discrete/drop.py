@@ -17,7 +17,7 @@ from typing import Any
 from bonafide.documents import Document, document_to_json
 from bonafide.errors import BonafideError
 from bonafide.examples import AcceptedAnswer, DateAnswer, Example, example_to_json, write_jsonl_files
-from bonafide.files import read_json
+from bonafide.files import read_json, spare_inputs
 from bonafide.tasks.discrete.numbers import plain_number
 
 _LARGEST = sys.float_info.max
@@ -50,6 +50,7 @@ class Imported:
 
 def import_drop(path: Path, out: Path) -> Imported:
     """Write ``examples.jsonl`` and ``documents.jsonl`` into ``out``: both of them, or none."""
+    spare_inputs(out, path)
     data = read_json(path)
     done = Imported()
     documents: list[Document] = []

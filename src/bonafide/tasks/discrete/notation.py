@@ -50,6 +50,7 @@ _LETTERS: dict[str, type[Number] | type[QuestionNumber] | type[Constant] | type[
 _HEAD = re.compile(r"\s*([a-z_]+)\s*\(")
 _POINTER = re.compile(r"\s*(?:([nmcd])([0-9]{1,9})|([pq])([0-9]{1,9})-([0-9]{1,9}))\s*")
 _SIGN = re.compile(r"\s*([,:)])")
+_CLOSED = re.compile(r"\s*\)")
 
 
 def program_text(program: Program, reading: Reading, language: Language) -> str:
@@ -77,7 +78,8 @@ def parse_program(text: str, reading: Reading, language: Language) -> Program:
             f"A program begins with an operator and an opening bracket, one of {names}: {shortened(text)}."
         )
     arguments: list[Argument] = []
-    sign, at = "," if _SIGN.match(text, head.end()) is None else ")", head.end()
+    closed = _CLOSED.match(text, head.end())
+    sign, at = (",", head.end()) if closed is None else (")", closed.end())
     while sign == ",":
         argument, at = _read_argument(text, at, reading, language)
         sign, at = _read_sign(text, at)
@@ -88,8 +90,6 @@ def parse_program(text: str, reading: Reading, language: Language) -> Program:
         arguments.append(argument)
         if sign == ":":
             raise BonafideError(f"A pair has one key and one value: {shortened(text)}.")
-    if not arguments:
-        at += 1
     if text[at:].strip():
         raise BonafideError(f"Nothing may follow the closing bracket; found {shortened(text[at:].strip())}.")
     program = canonical(Program(Operator[head.group(1).upper()], tuple(arguments)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from bonafide.documents import Document
 from bonafide.examples import Example
-from bonafide.files import bare_name
+from bonafide.files import bare_name, spare_inputs
 from bonafide.tasks.reading.imported import (
     Imported,
     Lines,
@@ -26,6 +26,7 @@ from bonafide.tasks.reading.imported import (
 
 def import_dpr(path: Path, out: Path, top: int = 50, group: int = 1) -> Imported:
     """Write ``examples.jsonl`` and ``documents.jsonl`` into ``out``, of each question the first ``top`` passages."""
+    spare_inputs(out, path)
     lines = Lines(path)
     examples: list[Example] = []
     documents: list[Document] = []

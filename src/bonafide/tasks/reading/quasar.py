@@ -14,6 +14,7 @@ from typing import Any
 from bonafide.documents import Document
 from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Example
+from bonafide.files import spare_inputs
 from bonafide.tasks.reading.imported import (
     Imported,
     Lines,
@@ -27,6 +28,7 @@ from bonafide.tasks.reading.imported import (
 
 def import_quasar(questions: Path, contexts: Path, out: Path, group: int = 0) -> Imported:
     """Write ``examples.jsonl`` and ``documents.jsonl`` into ``out``: both, or none."""
+    spare_inputs(out, questions, contexts)
     asked = Lines(questions)
     examples: dict[str, Example] = {}
     for line, data in asked:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bonafide.documents import Document, DocumentFile
 from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Example, Gold
-from bonafide.files import read_json
+from bonafide.files import read_json, spare_inputs
 from bonafide.tasks.reading.imported import (
     Imported,
     Lines,
@@ -32,6 +32,7 @@ Level = Literal["article", "paragraph"]
 
 def import_squad(path: Path, out: Path, level: Level = "article") -> Imported:
     """SQuAD's JSON into ``examples.jsonl``, ``documents.jsonl`` and ``gold.jsonl``: all of them, or none."""
+    spare_inputs(out, path)
     examples: list[Example] = []
     gold: list[Gold] = []
     documents: dict[str, Document] = {}
@@ -70,6 +71,7 @@ def import_squad(path: Path, out: Path, level: Level = "article") -> Imported:
 
 def import_squad_article(questions: Path, documents: Path, out: Path, gold: Path | None = None) -> Imported:
     """SQuAD at article level, a file each for questions, documents and gold, into our three files."""
+    spare_inputs(out, questions, documents, *([gold] if gold is not None else []))
     source = DocumentFile(documents)
     lines = Lines(questions)
     examples: dict[str, Example] = {}

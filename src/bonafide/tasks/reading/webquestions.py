@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bonafide.examples import Example
-from bonafide.files import bare_name
+from bonafide.files import bare_name, spare_inputs
 from bonafide.tasks.reading.imported import (
     Imported,
     Lines,
@@ -27,6 +27,7 @@ _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
 
 def import_webquestions(path: Path, out: Path) -> Imported:
     """Write ``examples.jsonl`` into ``out``; its examples name no document yet."""
+    spare_inputs(out, path)
     lines = Lines(path)
     examples: list[Example] = []
     for line, data in lines:

@@ -19,7 +19,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -115,18 +115,21 @@ def _decode(path: Path, data: bytes, notes: Tally) -> str:
     elif b"\0" in data:
         raise _binary(path, "NUL bytes")
     else:
-        for encoding in ("utf-8-sig", "cp1252", "latin-1"):
-            try:
-                text = data.decode(encoding)
-            except UnicodeDecodeError:
-                continue
-            break
+        text, encoding = decoded(data)
         if encoding != "utf-8-sig":
             notes.noted("encoding", f"read as {encoding}")
     sample = text[:_SNIFFED_CHARACTERS]
     if "\0" in text or 10 * len(_CONTROLS.findall(sample)) > len(sample):
         raise _binary(path, "control characters")
     return text
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """A text whose encoding nobody says, and the one that it is read by."""
+    for encoding in ("utf-8-sig", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
+    return data.decode("latin-1"), "latin-1"
 
 
 def _binary(path: Path, found: str) -> BonafideError:
@@ -322,6 +325,7 @@ def _iso(text: str) -> str:
 
 def _read_sqlite(path: Path, types: Mapping[str, ColumnType]) -> dict[str, Table]:
     found: list[tuple[str, list[str], set[str], list[tuple[Any, ...]]]] = []
+    broken: list[str] = []
     try:
         with _unpacked(path) as plain, closing(_connect(plain)) as connection:
             entries = connection.execute(
@@ -329,20 +333,29 @@ def _read_sqlite(path: Path, types: Mapping[str, ColumnType]) -> dict[str, Table
                 "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
             ).fetchall()
             for name, entry in entries:
-                declared = connection.execute("SELECT name, type FROM pragma_table_info(?)", (name,))
-                numeric = {str(column) for column, kind in declared if _is_numeric(str(kind))}
-                titles, rows = _fetch(path, connection, str(name), entry == "view")
+                try:
+                    declared = connection.execute("SELECT name, type FROM pragma_table_info(?)", (name,))
+                    numeric = {str(column) for column, kind in declared if _is_numeric(str(kind))}
+                    titles, rows = _fetch(path, connection, str(name), entry == "view")
+                except sqlite3.OperationalError:
+                    if entry != "view":
+                        raise
+                    broken.append(str(name))  # it selects from what is not there
+                    continue
                 found.append((str(name), titles, numeric, rows))
     except (sqlite3.Error, sqlite3.Warning, UnicodeError, ValueError, OverflowError, MemoryError) as error:
         raise _damaged(path, "SQLite", error) from None
 
     notes = Tally(_FILE)
+    for name in broken:
+        notes.noted("broken view left out", name)
     for name, _, _, rows in found:
         if not rows:
             notes.noted("empty table left out", name)
     full = [entry for entry in found if entry[3]]
     if not full:
-        raise _empty(path, f"found {len(found)} tables and no row" if found else "found no table in the file")
+        no_table = f"found views that cannot be read ({', '.join(broken)})" if broken else "found no table in the file"
+        raise _empty(path, f"found {len(found)} tables and no row" if found else no_table)
     headers = [_header(path, titles) for _, titles, _, _ in full]
     tables: dict[str, Table] = {}
     for (name, titles, numeric, rows), (header, renamed) in zip(full, headers, strict=True):

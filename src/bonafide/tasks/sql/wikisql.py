@@ -13,7 +13,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Answer, Example, Gold, describe, example_to_json, read_objects, write_jsonl_files
-from bonafide.files import bare_name
+from bonafide.files import bare_name, spare_inputs
 from bonafide.tasks.sql.query import execute, parse_query
 from bonafide.tasks.sql.tables import TableFile, Value, table_to_json
 
@@ -30,6 +30,7 @@ class Imported:
 
 def import_wikisql(questions: Path, tables: Path, out: Path) -> Imported:
     """Write ``examples.jsonl``, ``tables.jsonl`` and ``gold.jsonl`` into ``out``: all of them, or none."""
+    spare_inputs(out, questions, tables)
     source = TableFile(tables)
     pairs = list(read_wikisql(questions, source))
     renamed = 0

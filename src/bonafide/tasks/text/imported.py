@@ -51,7 +51,7 @@ def read_questions(path: Path) -> list[Question]:
         question, found = _read(line, data)
         problems += found
         name = question.example.id
-        if name in first:
+        if name and name in first:
             problems.append(Problem(line, name, "id", "an id used once", f"also on line {first[name]}"))
         first.setdefault(name, line)
         questions.append(question)

@@ -16,20 +16,35 @@ COPIED_RUN = 4
 COPIED_MARK = "…"
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s]|_")
-_NUMBER = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?")
+_NUMBER = re.compile(
+    r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?"
+    r"|(?<![\w.])[+\-−]?\.\d+"
+)
 _ANSWER = re.compile(
-    r"(?:####|\banswer(?:\s+is|\W*[:=]))\s*(?P<answer>[^\n]+)|\\boxed\{(?:\\text\{)?(?P<boxed>[^{}\n]+)\}",
+    r"(?:####|\banswer(?:\s+is\b|\W*[:=]))\s*(?P<answer>[^\n]+)"
+    r"|\\boxed\{(?:\\text\{)?(?P<boxed>(?:[^{}\n]|\{[^{}\n]*\})+)\}",
     re.IGNORECASE,
 )
-_MEASURED = re.compile(rf"[$€£¥]?\s*(?P<number>{_NUMBER.pattern})\s*(?:[%°$€£¥]|[^\W\d_]+(?:[ -][^\W\d_]+){{0,2}})?")
+_MEASURED = re.compile(
+    rf"[$€£¥]?\s*(?P<number>{_NUMBER.pattern})\s*(?P<unit>[%°$€£¥]|[^\W\d_]+(?:[ -][^\W\d_]+){{0,2}})?"
+)
 """A number with its unit: a sign before or behind it, or up to three words."""
-_MARKS = " \t*_`$.;:="
+_MARKS = " \t*_`$;:="
 """What stands around an answer and is none of it."""
+_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_NO_UNITS, _SIGNS = {"or", "and", "to"}, {"", *"%°$€£¥"}
+_RAISED = str.maketrans({sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_NEAR = Decimal("1e-9")
 
 
 def words(text: str) -> list[str]:
     """The words of a text, in order, upper and lower case made the same."""
-    return [found.casefold() for found in _WORD.findall(unicodedata.normalize("NFKC", text))]
+    return [found.casefold() for found in _WORD.findall(_plain(text))]
+
+
+def _plain(text: str) -> str:
+    """A text with its signs in their usual form; 10² does not become 102."""
+    return unicodedata.normalize("NFKC", text.translate(_RAISED))
 
 
 def normalised(text: str) -> str:
@@ -40,14 +55,16 @@ def normalised(text: str) -> str:
 def same_answer(one: Any, other: Any) -> bool:
     """Whether two answers are the same: as numbers where both are (``1,200`` is 1200.0), else by their words.
 
-    Where one is a number, the other may have a unit: 19 and ``19 apples``, 50 and ``50%``.
+    Where one is a number, the other may have a unit: 19 and ``19 apples``, 50 and ``50%``. Numbers that are not whole
+    may differ by what a computer rounds: 0.1 + 0.2 is 0.3.
     """
     first, second = _number(one), _number(other)
     if first is not None or second is not None:
         first = _measured(one) if first is None else first
         second = _measured(other) if second is None else second
     if first is not None and second is not None:
-        return first == second
+        whole = first == first.to_integral_value() and second == second.to_integral_value()
+        return first == second or (not whole and abs(first - second) <= _NEAR * max(abs(first), abs(second)))
     return normalised(str(one)) == normalised(str(other))
 
 
@@ -55,16 +72,17 @@ def final_answer(text: str) -> str:
     """The answer that a rationale or a program states.
 
     What follows the last ``####``, ``answer:`` or ``answer is``, or stands in the last box, without marks of Markdown
-    and TeX; else what follows the last ``=``; else the last number of the last line, or the line itself.
+    and TeX; else the number that follows the last ``=``; else the last number of the last line, or the line itself.
     """
     stated = list(_ANSWER.finditer(text))
     if stated:
         last = stated[-1]["boxed"] or stated[-1]["answer"]
         boxed = _ANSWER.search(last)  # the answer is \\boxed{19}
-        return (boxed["boxed"] or last if boxed else last).strip(_MARKS)
-    found = (text.rpartition("=")[2].strip() if "=" in text else "") or (text.strip().splitlines() or [""])[-1]
+        return (boxed["boxed"] or last if boxed else last).lstrip(_MARKS).rstrip(f"{_MARKS}.")
+    result = text.rpartition("=")[2].strip() if "=" in text else ""
+    found = result or (text.strip().splitlines() or [""])[-1]
     numbers = _NUMBER.findall(found)
-    return numbers[-1] if numbers else found.strip().rstrip(".;").strip()
+    return numbers[0 if result else -1] if numbers else found.strip().rstrip(".;").strip()
 
 
 def copied_words(text: str, question: str, run: int = COPIED_RUN) -> list[bool]:
@@ -96,7 +114,7 @@ def copied_pieces(text: str, question: str, run: int = COPIED_RUN) -> list[tuple
     marked = copied_words(text, question, run)
     if not any(marked):
         return [(text, False)]
-    plain = unicodedata.normalize("NFKC", text)
+    plain = _plain(text)
     spans: list[list[int]] = []
     inside = False
     for found, copied in zip(_WORD.finditer(plain), marked, strict=True):
@@ -129,4 +147,10 @@ def _number(value: Any) -> Decimal | None:
 
 def _measured(value: Any) -> Decimal | None:
     found = _MEASURED.fullmatch(str(value).strip())
-    return None if found is None else _number(found["number"])
+    number = None if found is None else _number(found["number"])
+    if found is None or number is None:
+        return None
+    first, *rest = re.split("[ -]", (found["unit"] or "").casefold())
+    if first in _NO_UNITS or not all(each.isalpha() for each in (first, *rest) if each not in _SIGNS):
+        return None  # as in 12 or 13, and 10²
+    return number * _SCALES.get(first, 1)
