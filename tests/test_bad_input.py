@@ -363,3 +363,12 @@ def test_too_few_tables_for_a_store_are_refused(data: Path) -> None:
 def test_an_unknown_example_is_refused(store: Path) -> None:
     message, _ = refused_unchanged(store.parent, lambda: bonafide("inspect", store, "--example", "nobody"))
     assert "There is no example 'nobody'" in message
+
+
+@pytest.mark.parametrize("only", [("--example", "e0"), ("--list",)])
+@pytest.mark.parametrize("whole", [("--html", "page.html"), ("--json",), ("--gold", "nowhere.jsonl")])
+def test_what_is_of_a_whole_store_is_not_asked_of_a_part(
+    store: Path, only: tuple[str, ...], whole: tuple[str, ...]
+) -> None:
+    message, _ = refused_unchanged(store.parent, lambda: bonafide("inspect", store, *only, *whole))
+    assert "--json, --gold and --html are of a whole store" in message

@@ -72,6 +72,8 @@ def test_what_is_not_known_is_said_to_be_unknown(data: Path, tmp_path: Path) -> 
     assert "| examples, SHA-256" not in card
     assert "| reconstructor" not in card
     assert "1,000 of 1,200 examples with 54,321 solutions; 200 have none; 7 sets sampled down to 40" in card
+    likeliest = recipe(data, "hard-em", data={"likeliest": True})
+    assert "; 7 sets cut to their 40 likeliest" in model_card(likeliest, ENVIRONMENT, without, DATA, tmp_path)
 
 
 def test_a_card_of_a_run_on_gold_says_so(data: Path, tmp_path: Path) -> None:

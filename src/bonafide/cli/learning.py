@@ -161,6 +161,10 @@ def evaluate_command(
         raise BonafideError(
             f"--table, --tables and --type are for a run on tables; {run} is of the task {model.task.name!r}."
         )
+    if execution_guided and model.task.name != "sql":
+        raise BonafideError(f"--execution-guided is for queries; {run} is of the task {model.task.name!r}.")
+    if documents is not None and model.task.name not in ("discrete", "reading"):
+        raise BonafideError(f"--documents is for passages and documents; {run} is of the task {model.task.name!r}.")
     check_reconstruction(model, run, reconstruction, beam)
     with working("Predicting") as progress:
         if model.task.name == "discrete":
@@ -222,6 +226,8 @@ def predict_command(
         raise BonafideError("The question is not UTF-8: set the terminal's encoding to UTF-8.")
     if sum((bool(table), passage is not None, document is not None)) > 1:
         raise BonafideError("A question is asked of one context: give --table, --passage or --document.")
+    if types and not table:
+        raise BonafideError("--type says how a column of --table is read: add --table.")
     tell_if_training(run)
     if passage is not None:
         _predict_on_passage(run, question, passage, top, as_json, reconstruction)

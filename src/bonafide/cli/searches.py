@@ -238,6 +238,8 @@ def inspect_command(
     from bonafide.report.inspect import Inspection
     from bonafide.search.places import Places
 
+    if (as_list or example is not None) and (as_json or gold is not None or html is not None):
+        raise BonafideError("--json, --gold and --html are of a whole store: leave --example and --list out.")
     with Places() as places:
         inspection = Inspection(
             places.finished(store), places.maybe(examples), places.maybe(tables), tuple(places.files(table))

@@ -39,6 +39,8 @@ def serve_command(
     from bonafide.web.guard import door
     from bonafide.web.running import run as run_app
 
+    if types and not table:
+        raise BonafideError("--type says how a column of --table is read: add --table.")
     console = Console(stderr=True)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the other half is for everything but the model
     model = load_run(run, task)

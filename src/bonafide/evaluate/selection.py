@@ -1,7 +1,8 @@
 """Solution selection: is the solution of Z that a model finds most likely the gold one.
 
-It is asked of the solver (log P_θ) and of the reconstructor (log P_φ) alike, over all of the solution
-set. The paper's selection task draws nine candidates beside gold; hand it sets of ten for that.
+It is asked of the solver (log P_θ) and of the reconstructor (log P_φ) alike, over all of the solution set that it is
+handed (``bonafide evaluate`` hands it a uniform sample of a set of more than 2,000, with or without gold). The paper's
+selection task draws nine candidates beside gold; hand it sets of ten for that.
 """
 
 from __future__ import annotations

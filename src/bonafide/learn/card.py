@@ -85,8 +85,14 @@ def _data(recipe: Recipe, data: dict[str, Any]) -> str:
     if data["without_solution"]:
         text += f"; {data['without_solution']:,} have none"
     if data["capped"]:
-        text += f"; {data['capped']:,} sets sampled down to {recipe.data.max_solutions:,}"
+        text += f"; {data['capped']:,} sets {cut_down(recipe)}"
     return text
+
+
+def cut_down(recipe: Recipe) -> str:
+    """What was done to sets that are too large."""
+    most = recipe.data.max_solutions
+    return f"cut to their {most:,} likeliest" if recipe.data.likeliest else f"sampled down to {most:,}"
 
 
 def _encoder(name: str) -> str:

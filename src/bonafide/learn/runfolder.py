@@ -37,7 +37,7 @@ import transformers
 from bonafide import __version__
 from bonafide.errors import BonafideError
 from bonafide.files import explained, made_folder, read_json, write_json, write_whole
-from bonafide.learn.card import model_card
+from bonafide.learn.card import cut_down, model_card
 from bonafide.learn.kept import KEPT
 from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
@@ -161,7 +161,7 @@ class RunFolder:
         if data["gold"]:
             lines.append("**Trained on gold solutions**: the upper bound, not a result of learning from answers.")
         if data["capped"]:
-            lines.append(f"{data['capped']:,} solution sets were sampled down to {self.recipe.data.max_solutions:,}.")
+            lines.append(f"{data['capped']:,} solution sets were {cut_down(self.recipe)}.")
         if data["unreachable"]:
             lines.append(f"{data['unreachable']:,} solutions are beyond the solver, which reads or writes less.")
         lines += ["", "| figure of the best checkpoint | value |", "|---|---|"]
