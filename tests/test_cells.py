@@ -333,3 +333,11 @@ def test_a_few_cells_that_make_a_column_of_numbers_text_are_named() -> None:
     assert (noted.kind, noted.count, noted.example) == ("no number, unlike 6 others: so all are text", 1, "'-'")
     for texts in (["a", "1", "b", "2"], ["x"], ["2021-05-01", "2021-06-01"], ["007", "008"]):
         assert not any("no number" in each.kind for each in read_column("c", texts, None)[2])
+
+
+@pytest.mark.parametrize(("others", "wanted"), [((7,), "text"), (("a",), None)])
+def test_large_ids_in_a_column_of_texts_stay_apart(others, wanted) -> None:
+    ids = (2**60 + 1, 2**60 + 2)
+    kind, cells, coercions = stored_column("id", [*ids, *others], True, wanted, Tally("id"))
+    assert (kind, cells) == ("text", [*map(str, ids), *map(str, others)])
+    assert {each.kind for each in coercions} == {"number as text"}

@@ -25,7 +25,7 @@ from bonafide.errors import BonafideError
 from bonafide.learn.saved import Model, load
 from bonafide.serve.application import serve_app
 from bonafide.serve.asked import LIMITS
-from bonafide.serve.contexts import passage_of
+from bonafide.serve.contexts import passage_of, table_of_csv
 from bonafide.serve.queue import Asked, ModelQueue
 from bonafide.serve.service import Service
 from bonafide.serve.tables import Tables
@@ -408,3 +408,9 @@ def test_the_commands_of_the_documentation_are_answered(client: TestClient) -> N
     for path, body in commands:
         answer = client.post(path, content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 200, answer.json()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_table_of_any_line_ends_is_measured_by_its_header(end: str) -> None:
+    lines = ["a,b,c,d,e", *(f"{number},1,2,3,4" for number in range(1000))]
+    assert len(table_of_csv(end.join(lines).encode(), LIMITS).rows) == 1000

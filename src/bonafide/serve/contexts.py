@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bonafide.web.answers import RefusedError
 
 _PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zX": "xz", b"(\xb5/\xfd": "zstd"}
 _DELIMITERS = b",;\t|"
+_LINE_END = re.compile(rb"[\r\n]")
 
 
 def table_of_csv(data: bytes, limits: Limits) -> Table:
@@ -90,8 +92,8 @@ def _width(data: bytes) -> int:
     """At most so many columns the header has: it ends with the first line that closes its quotes."""
     end = quotes = start = 0
     while True:
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
+        found = _LINE_END.search(data, start)
+        end = len(data) if found is None else found.start()
         quotes += data.count(b'"', start, end)
         if quotes % 2 == 0 or end == len(data):
             return 1 + max(data.count(bytes([each]), 0, end) for each in _DELIMITERS)

@@ -160,6 +160,8 @@ def stored_column(
     name: str, values: Sequence[Any], numeric: bool, wanted: ColumnType | None, tally: Tally
 ) -> tuple[ColumnType, list[Cell], list[Coercion]]:
     """A column of stored numbers, texts and bytes; ``numeric`` is what the file declares."""
+    if wanted == "text" or (wanted is None and any(value.__class__ is str for value in values)):
+        values = [_digits(value, tally) if value.__class__ is int else value for value in values]
     cells: list[Cell] = [
         value if value is None or value.__class__ is str else _stored(value, tally) for value in values
     ]
@@ -376,6 +378,12 @@ def _shown(value: object) -> str:
         return "NULL"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _digits(value: int, tally: Tally) -> str:
+    """A whole number in a column of texts, however large: ids must stay apart."""
+    tally.changed("number as text", value, str(value))
+    return str(value)
 
 
 def _stored(value: Any, tally: Tally) -> Cell:
