@@ -196,6 +196,14 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
+def decoded(data: bytes) -> tuple[str, str]:
+    """A text whose encoding nobody says, and the one that it is read by."""
+    for encoding in ("utf-8-sig", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
+    return data.decode("latin-1"), "latin-1"
+
+
 def spare_inputs(out: Path, *inputs: Path) -> None:
     """Refuse to write a data set where one of its files is one that it is made from."""
     for name in ("examples", "tables", "documents", "candidates", "gold"):

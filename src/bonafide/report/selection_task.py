@@ -232,17 +232,11 @@ def _solver_scores(model: Model, part: Sequence[Question]) -> list[Scores]:
 
 def _reconstructor_scores(model: Model, task: Learnable, part: Sequence[Question], recipe: Recipe) -> list[Scores]:
     assert model.reconstructor is not None
-    layouts = [
-        tokenise(shown, question.example.question, model.reconstructor_tokenizer)
-        for question in part
-        for shown in together(
-            [
-                shown
-                for each in question.sets
-                for shown in task.rendered(Item(question.example, question.context, each), recipe)
-            ]
-        )
-    ]
+    layouts = []
+    for question in part:
+        items = [Item(question.example, question.context, each) for each in question.sets]
+        shown = together([each for item in items for each in task.rendered(item, recipe)])
+        layouts += [tokenise(each, question.example.question, model.reconstructor_tokenizer) for each in shown]
     model.reconstructor.eval()
     with torch.no_grad():
         batch = model.reconstructor.batch(layouts, [np.arange(len(layout.composition)) for layout in layouts])

@@ -14,17 +14,8 @@ from bonafide.report.charts import shortened
 _WIDE, _LINE, _LETTER = 340, 24, 6.7
 _LETTERS, _LETTERS_RIGHT = 64, 26  # of a label at most, in the room on its left, and in that of a legend
 _COLOURS = (
-    "#b3402f",
-    "#c98a1b",
-    "#2f6fb3",
-    "#5c8a3a",
-    "#8a5ca8",
-    "#3a8a8a",
-    "#1c2330",
-    "#d0699a",
-    "#8b6b4a",
-    "#7f8896",
-)
+    "#b3402f", "#c98a1b", "#2f6fb3", "#5c8a3a", "#8a5ca8", "#3a8a8a", "#1c2330", "#d0699a", "#8b6b4a", "#7f8896",
+)  # fmt: skip
 _AXIS, _PANEL_WIDE, _PANEL_HIGH, _LEGEND = 52, 400, 190, 200
 Lines = Mapping[str, Sequence[tuple[float, float]]]
 """By row, (epoch, value)."""

@@ -195,8 +195,10 @@ def fill(
         report(f"{label}: not run. {reason}")
     with ended_properly():
         jobs = {table.name: planned(table, part, together, report) for table, part in parts}
-        for name, job in [(name, job) for name, listed in jobs.items() for job in listed if len(parts) > 1]:
-            job.content["name"] = f"{name}, {job.content['name']}"
+        if len(parts) > 1:  # say which table a run is of
+            for name, listed in jobs.items():
+                for job in listed:
+                    job.content["name"] = f"{name}, {job.content['name']}"
         every = {job.name: job for listed in jobs.values() for job in listed}
         filled = _run(sorted(every.values(), key=lambda job: job.seed), asked.work / "logs", together, until, report)
     runs = {table.name: {job.name for job in jobs.get(table.name, ())} for table in wanted}

@@ -15,13 +15,13 @@ from starlette.responses import Response
 
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
+from bonafide.files import decoded
 from bonafide.serve.candidates import Candidates, PredictText
 from bonafide.serve.limits import Limits
 from bonafide.serve.service import Service
 from bonafide.serve.tables import PredictOnTable, Tables
 from bonafide.serve.texts import PredictOnDocument, PredictOnPassage
 from bonafide.tasks.discrete.passage import Passage
-from bonafide.tasks.sql.readers import decoded
 from bonafide.tasks.sql.tables import Table
 from bonafide.web.answers import RefusedError
 

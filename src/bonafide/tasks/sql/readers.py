@@ -19,13 +19,13 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError
-from bonafide.files import bare_name, open_bytes
+from bonafide.files import bare_name, decoded, open_bytes
 from bonafide.tasks.sql.cells import Tally, Undecoded, from_decimal, read_column, shortest, stored_column
 from bonafide.tasks.sql.tables import Cell, Coercion, ColumnType, Table, unique_names
 
@@ -122,14 +122,6 @@ def _decode(path: Path, data: bytes, notes: Tally) -> str:
     if "\0" in text or 10 * len(_CONTROLS.findall(sample)) > len(sample):
         raise _binary(path, "control characters")
     return text
-
-
-def decoded(data: bytes) -> tuple[str, str]:
-    """A text whose encoding nobody says, and the one that it is read by."""
-    for encoding in ("utf-8-sig", "cp1252"):
-        with suppress(UnicodeDecodeError):
-            return data.decode(encoding), encoding
-    return data.decode("latin-1"), "latin-1"
 
 
 def _binary(path: Path, found: str) -> BonafideError:

@@ -78,7 +78,9 @@ class TextSolver(nn.Module):
         self.spec = spec
         self.tokenizer = tokenizer
         self.bart = bart
-        self.bart.generation_config = _alike(bart.config)  # the checkpoint's own fills in what `decode` leaves open
+        self.bart.generation_config = _generation(
+            bart.config
+        )  # the checkpoint's own fills in what `decode` leaves open
         self._reader = (Encoder(bart),)  # in a tuple: its weights are the BART's, which holds them already
 
     @property
@@ -151,7 +153,7 @@ class TextSolver(nn.Module):
         states = self.encoder(batch.pieces, batch.piece_counts, batch.question_pieces)
         width = max(beam, top)
         config = self._config
-        settings = _alike(
+        settings = _generation(
             config,
             max_new_tokens=min(_LONGEST, int(config.max_position_embeddings) - 1),
             num_beams=width,
@@ -297,7 +299,7 @@ def _scratch(spec: TextSpec, tokenizer: Any) -> BartForConditionalGeneration:
     return bart
 
 
-def _alike(config: Any, **settings: Any) -> Any:
+def _generation(config: Any, **settings: Any) -> Any:
     """How to generate with a BART of this configuration, and nothing but what is said."""
     made: Any = GenerationConfig  # untyped
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
