@@ -78,9 +78,7 @@ class TextSolver(nn.Module):
         self.spec = spec
         self.tokenizer = tokenizer
         self.bart = bart
-        self.bart.generation_config = _generation(
-            bart.config
-        )  # the checkpoint's own fills in what `decode` leaves open
+        bart.generation_config = _generation(bart.config)  # else the checkpoint's own fills in what is left open
         self._reader = (Encoder(bart),)  # in a tuple: its weights are the BART's, which holds them already
 
     @property
