@@ -1,10 +1,11 @@
-"""What a vote on the order of predictions gives: of a run's reconstructor, and of single words, which need no training.
+"""What a vote on the order of predictions gives: of the reconstructor, of single words, of solutions that agree.
 
     python benchmarks/votes.py runs/a --data data --beam 20 --guided
     python benchmarks/votes.py runs/a --data squad --beam 20 --questions 2000 --weights 0 0.1 0.3 1
 
 Of the ``--beam`` likeliest solutions of each dev question the best by log P(z | d, q) + w · vote is taken, where the
-vote is log P(q | d, z) by the reconstructor (where the run has one) or by `learn/words.py`. Printed for each weight w:
+vote is log P(q | d, z) by the reconstructor (where the run has one) or by `learn/words.py`; or what the others of the
+same answer add to log P(z | d, q): w = 1 is the likeliest answer, by its likeliest solution. Printed for each weight w:
 right solutions among the questions whose gold is known, right answers, F1 where a task has it, and these over the
 questions with at least two solutions if ``--solutions`` has the dev questions' sets.
 """
@@ -31,6 +32,7 @@ from bonafide.learn.words import WordModel
 from bonafide.report.predicted import asked_beside
 from bonafide.report.runs import load_for_evaluation
 from bonafide.reproduce.judged import is_gold
+from bonafide.tasks.reading.metrics import normalised
 
 BATCH = 64
 Figures = dict[tuple[str, float], dict[str, list[float]]]
@@ -62,6 +64,7 @@ def measured(
         listed = [(context, example.question) for context, example in zip(contexts, part, strict=True)]
         made = model.predict_all(listed, beam, beam, guided)
         votes = {"words": [_by_words(model, each, *one, words, recipe) for each, one in zip(made, listed, strict=True)]}
+        votes["answer"] = [by_answer(each) for each in made]
         if model.reconstructor is not None:
             votes["reconstructor"] = model.explained(listed, made)
         for place, (example, predictions) in enumerate(zip(part, made, strict=True)):
@@ -71,6 +74,25 @@ def measured(
                     first = [predictions[int(np.argmax(likely + weight * vote[place]))]] if predictions else []
                     _count(found[voter, weight], model, asked, gold, example, first, example.id in several)
     return {key: {name: float(np.mean(each)) for name, each in figures.items()} for key, figures in found.items()}
+
+
+def by_answer(predictions: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """(predictions,): log P(its answer | d, q), of these predictions, less log P(z | d, q)."""
+    likely = np.array([each.log_probability for each in predictions])
+    answers = [_answer(each) for each in predictions]
+    same = np.array([[one == other for other in answers] for one in answers]).reshape(len(likely), len(likely))
+    if not len(likely):
+        return likely
+    # A little less than all of it: of those with one answer the likeliest stays the first.
+    return np.logaddexp.reduce(np.where(same, likely, -np.inf), axis=1) - (1 - 1e-9) * likely
+
+
+def _answer(prediction: Any) -> Any:
+    """What answers are compared by: texts as they are judged."""
+    answer = prediction.answer
+    if isinstance(answer, str):
+        return normalised(answer)
+    return sorted(map(str, answer)) if isinstance(answer, list | tuple) else answer
 
 
 def _by_words(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -379,9 +381,22 @@ def test_guided_predictions_are_those_of_evaluate_with_a_beam(tmp_path: Path) ->
     assert votes["reconstructor", 0.3]["solution"] == own["logical_form"]["share"]
     assert votes["reconstructor", 0.3]["answer"] == own["execution"]["share"]
     plain = evaluate_run(run, dev / "examples.jsonl", gold=dev / "gold.jsonl", beam=20, execution_guided=True).figures
-    for voter in ("reconstructor", "words"):
+    for voter in ("reconstructor", "words", "answer"):
         assert votes[voter, 0.0]["answer"] == plain["execution"]["share"]
     assert "answer, several" in votes["words", 0.3]
+
+
+def test_solutions_of_the_same_answer_vote_for_it_together() -> None:
+    """The likeliest answer is first, and of its solutions the likeliest."""
+    shares = {"Rome": (0.3,), "the rome.": (0.1,), "Oslo": (0.2, 0.25), 7: (0.15,)}
+    listed = [(answer, share) for answer, each in shares.items() for share in each]
+    predictions = [SimpleNamespace(answer=answer, log_probability=math.log(share)) for answer, share in listed]
+    votes = module_at("benchmarks/votes.py").by_answer(predictions)
+    together = [0.4, 0.4, 0.45, 0.45, 0.15]
+    shares_of = np.array([share for _, share in listed])
+    np.testing.assert_allclose(votes, np.log(together) - np.log(shares_of), atol=1e-6)
+    assert int(np.argmax(np.log(shares_of) + votes)) == 3
+    assert not len(module_at("benchmarks/votes.py").by_answer([]))
 
 
 def test_other_data_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
