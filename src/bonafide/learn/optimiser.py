@@ -1,10 +1,13 @@
-"""How weights are moved: AdamW, and the course of its rates."""
+"""How weights are moved: AdamW, the course of its rates, and in which precision gradients are computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from torch import nn
 
 from bonafide.learn.learnable import SolverModule
@@ -19,11 +22,12 @@ def optimisers(
     return {name: make[name](module, recipe, device.type == "cuda") for name, module in modules.items()}
 
 
-def precision(wanted: str) -> str:
-    """As accelerate names it."""
-    if wanted == "bf16" or (wanted == "auto" and torch.cuda.is_available()):
-        return "bf16"
-    return "no"
+def new_accelerator(recipe: Recipe, *handlers: Any) -> Accelerator:
+    """Of the device at hand, and the recipe's precision."""
+    AcceleratorState._reset_state()  # it would refuse another precision than that of an earlier run in this process
+    wanted = recipe.train.precision
+    half = wanted == "bf16" or (wanted == "auto" and torch.cuda.is_available())
+    return Accelerator(mixed_precision="bf16" if half else "no", kwargs_handlers=list(handlers))
 
 
 def _solver_optimiser(solver: SolverModule, recipe: Recipe, fused: bool) -> torch.optim.Optimizer:

@@ -23,7 +23,6 @@ from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 
@@ -50,7 +49,7 @@ from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
 from bonafide.learn.monitor import Monitor, chosen_by, dev_figures, proposals, standing
 from bonafide.learn.objective import Moment, Objective, Outcome
-from bonafide.learn.optimiser import optimisers, precision, schedule
+from bonafide.learn.optimiser import new_accelerator, optimisers, schedule
 from bonafide.learn.recipe import Recipe
 from bonafide.learn.runfolder import RunFolder
 from bonafide.learn.saved import Model, model_writer
@@ -69,7 +68,7 @@ def train(
     os.environ.setdefault("CUDA_SCALE_LAUNCH_QUEUES", "4x")
     # The first process may search for hours while the others wait.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=7))
-    accelerator = _accelerator(recipe, patience)
+    accelerator = new_accelerator(recipe, patience)
     together = Together(accelerator.device)
     with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
         if together.first:
@@ -83,11 +82,6 @@ def train(
             trainer.run()
         together.leave()
         return folder
-
-
-def _accelerator(recipe: Recipe, *handlers: Any) -> Accelerator:
-    AcceleratorState._reset_state()  # it would refuse another precision than that of an earlier run in this process
-    return Accelerator(mixed_precision=precision(recipe.train.precision), kwargs_handlers=list(handlers))
 
 
 class Trainer:
@@ -104,7 +98,7 @@ class Trainer:
         self.recipe, self.data, self.folder = recipe, data, folder
         self.task = learnable(recipe.data.task)
         torch.manual_seed(recipe.train.seed)
-        self.accelerator = accelerator or _accelerator(recipe)
+        self.accelerator = accelerator or new_accelerator(recipe)
         self.together = Together(self.accelerator.device)
         self._watcher = watcher if self.together.first else None
         if self.accelerator.device.type == "cuda":
