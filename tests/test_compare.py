@@ -324,6 +324,17 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert figures["methods"]["mimax"]["right solution"] == pytest.approx([20 / 48, 20 / 48])
 
 
+def test_runs_and_figures_are_listed_in_the_same_order_whatever_that_of_the_command_line(data: Path) -> None:
+    """As of ``runs/a-*``, where the shell puts seed 10 before seed 2."""
+    names = ambiguous(data)
+    for count, run in enumerate(runs(data), start=1):
+        predict(data, run, set(names[:count]), set())
+    found = compare_runs(runs(data)[::-1], data / "train" / "examples.jsonl", None, data / "solutions")
+    said = to_json(found)["methods"]["hard-em"]
+    assert list(said["runs"].items()) == [("5", str(data / "hard-em-5")), ("6", str(data / "hard-em-6"))]
+    assert said[ANSWER] == pytest.approx([1 / 48, 2 / 48])
+
+
 def test_the_dev_file_of_own_pairs_is_found_in_the_run(data: Path, tmp_path: Path) -> None:
     copies = [retold(data / name, tmp_path / name, data={"dev": ""}) for name in ("hard-em-5", "mimax-5")]
     with pytest.raises(BonafideError, match="hard-em-5 was trained without dev examples"):

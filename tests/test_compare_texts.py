@@ -22,6 +22,7 @@ from bonafide.learn.trainer import train
 from bonafide.report.audit import Audit, audit_predictions
 from bonafide.report.audit_page import write_audit_page
 from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
+from bonafide.report.compare_page import described
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import sheet
 from bonafide.report.predicted import Asked, asked_of_store, shown_answer
@@ -112,6 +113,7 @@ def test_figures_are_those_of_the_evaluation(data: tuple[str, Path]) -> None:
         solution = "mention" if task == "reading" else "logical_form"
         assert method.right(SOLUTION).sum() == figures[solution]["right"]
     assert sum(each.of for each in found.by_set_size(ANSWER)["mimax"].values()) == len(found.asked.examples)
+    assert ("where gold has its paragraph alone, anywhere in it" in described(found)) == (task == "reading")
 
 
 def test_predictions_on_texts_that_have_changed_are_refused(data: tuple[str, Path], tmp_path: Path) -> None:

@@ -480,6 +480,18 @@ def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
         fill([table("sql-hard")], Asked(tmp_path, tmp_path))
 
 
+@pytest.mark.parametrize("rows", ["", " , "])
+def test_no_rows_are_not_all_rows(tmp_path: Path, rows: str) -> None:
+    """As of a variable of the shell that was never set: else all of a table would be trained."""
+    done = CliRunner().invoke(app, ["reproduce", "sql-hard", "--out", str(tmp_path), "--rows", rows])
+    assert "--rows names no row" in str(done.exception)
+
+
+def test_a_row_that_is_named_twice_is_missing_once(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["reproduce", "sql-hard", "--out", str(tmp_path), "--rows", "gold,gold"])
+    assert "5 runs of sql-hard are missing" in str(done.exception)
+
+
 def test_curves_stand_where_their_figures_say() -> None:
     shares = {"A": [(2.0, 0.0), (4.0, 1.0)], "B": [(2.0, 0.5), (4.0, 0.5)]}
     sure = {"A": [(2.0, -4.0), (4.0, -2.0)], "B": [(2.0, -math.inf), (4.0, 0.0)]}
@@ -515,6 +527,13 @@ def test_every_curve_of_a_table_has_its_own_colour() -> None:
     shares = {str(number): [(2.0, 0.5), (4.0, number / most)] for number in range(most)}
     figure = selection_curves(shares, {}, {})
     assert len(set(re.findall(r'<polyline[^>]*stroke="(#[0-9a-f]+)"', figure))) == most > 6
+
+
+def test_every_method_of_a_chart_has_its_own_colour() -> None:
+    bars = {f"method {number}": {"2–9": (0.5, 0.4, 0.6)} for number in range(8)}
+    lines = {name: [(1.0, 0.5)] for name in bars}
+    for chart in (grouped_bars("By size", bars), line_chart("Dev", lines)):
+        assert len(set(re.findall(r'style="fill:(#[0-9a-f]+)"', chart))) == 8
 
 
 @pytest.mark.parametrize("name", tables())

@@ -152,6 +152,13 @@ def test_a_store_of_other_examples_is_refused(data: Path, gold: dict[str, Gold],
         draw_questions(TASK, dev, gold, store, recipe(data, "mimax"))
 
 
+def test_gold_of_other_examples_is_called_so(data: Path, gold: dict[str, Gold], tmp_path: Path) -> None:
+    search_sql(data / "dev" / "examples.jsonl", tmp_path)
+    dev = TASK.open_split(data / "dev")
+    with pytest.raises(BonafideError, match="There is gold for none of the examples"):
+        draw_questions(TASK, dev, gold, TASK.open_store(tmp_path), recipe(data, "mimax"))
+
+
 def test_what_is_chosen_from_is_searched_in_the_solvers_language(data: Path, tmp_path: Path) -> None:
     language = Language("untyped", 2, order_text=True, repeat_columns=True)
     search_sql(data / "train" / "examples.jsonl", tmp_path / "solutions", language=language)

@@ -48,7 +48,9 @@ def reproduce_command(
     from bonafide.reproduce.shown import BARS, OVERVIEW, listed, write_table
     from bonafide.reproduce.tables import table as table_named
 
-    names = tuple(name for each in (rows or "").split(",") if (name := each.strip()))
+    names = tuple(dict.fromkeys(name for each in (rows or "").split(",") if (name := each.strip())))
+    if rows is not None and not names:
+        raise BonafideError("--rows names no row: expected names with commas between them, or no --rows for all.")
     asked = Asked(out, data, seeds, names, tuple(overrides or ()), bart)
     console, notes = Console(), Console(stderr=True)
     wanted = [table_named(name) for name in dict.fromkeys(tables or ())]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-_COLOURS = ("#b3402f", "#2f6fb3", "#5c8a3a", "#8a5ca8")
+_COLOURS = (
+    "#b3402f", "#2f6fb3", "#5c8a3a", "#8a5ca8", "#c98a1b", "#3a8a8a", "#d0699a", "#a0a03a", "#8b6b4a", "#7f8896",
+)  # fmt: skip
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 460, 250, 46, 34, 204
 _LETTERS = 26  # of a name, in the room on the right
 

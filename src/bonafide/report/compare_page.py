@@ -90,7 +90,8 @@ def described(comparison: Comparison) -> str:
     )
     return (
         f"{runs} on {len(comparison.asked.examples):,} examples of the task {comparison.asked.task}. "
-        f"{_training(comparison)}{_decoding(comparison)}Intervals are at 95 %; differences are in points."
+        f"{_training(comparison)}{_decoding(comparison)}{_judging(comparison)}"
+        "Intervals are at 95 %; differences are in points."
     )
 
 
@@ -123,13 +124,20 @@ def _decoding(comparison: Comparison) -> str:
     return f"Decoded with {' and '.join(sorted({options for _, options, _ in made}))}{votes}. "
 
 
+def _judging(comparison: Comparison) -> str:
+    """What is a right solution, where that is not gold's alone."""
+    if comparison.asked.task != "reading" or not comparison.has_gold:
+        return ""
+    return "A mention is right where it overlaps gold's; where gold has its paragraph alone, anywhere in it. "
+
+
 def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dict[str, Any]:
     """The figures for other tools."""
     found: dict[str, Any] = {
         "examples": len(comparison.asked.examples),
         "methods": {
             each.name: {
-                "runs": {str(seed): str(run) for seed, run in each.runs.items()},
+                "runs": {str(seed): str(run) for seed, run in sorted(each.runs.items())},  # as the figures
                 **{name: each.right(name).mean(axis=1).tolist() for name in comparison.figures},
             }
             for each in comparison.methods

@@ -128,6 +128,8 @@ def draw_questions(
             left_out += 1
         else:
             drawn.append(question)
+    if not drawn and not left_out:
+        raise BonafideError(f"There is gold for none of the examples in {split.file.path}: it belongs to others.")
     if not drawn:
         raise BonafideError(f"No example of {split.file.path} has a gold solution that the solver can say.")
     return drawn, left_out

@@ -350,7 +350,7 @@ def _plots(table: Table, results: Results) -> dict[str, str]:
 
 
 def _charted(table: Table, rows: Sequence[Row], results: Results) -> list[Row]:
-    """The best baseline, the first and the last of what is ours, and the ceiling: as many as a chart has colours."""
+    """The best baseline, the first and the last of what is ours, and the ceiling: as many as a glance tells apart."""
     base = best_baseline(table, results, _broken_down(table, rows, results))
     held = {row.name for row in rows if row.name == base or row.role == "gold"}
     ours = [row.name for row in rows if row.role == "ours"]
