@@ -23,7 +23,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bonafide.errors import BonafideError
+from bonafide.report.inspect import bound_sql
 from bonafide.tasks.sql import readers
+from bonafide.tasks.sql.engine import Engine
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
 from bonafide.tasks.sql.readers import read_tables
 from bonafide.tasks.sql.tables import Coercion, Table
 
@@ -346,6 +349,13 @@ def test_parquet_types_are_overridden(tmp_path: Path) -> None:
     }
 
 
+def test_parquet_decimals_as_text_keep_every_digit_that_they_are_stored_with(tmp_path: Path) -> None:
+    cells = [Decimal("1.50"), Decimal("2.00"), Decimal("0E-2"), Decimal("123456789012345678.90"), None]
+    table = parquet(tmp_path, {"price": pa.array(cells, pa.decimal128(38, 2))}, types={"price": "text"})
+    assert [cell for (cell,) in table.rows] == ["1.50", "2.00", "0.00", "123456789012345678.90", None]
+    assert table.coercions == (Coercion("price", "number as text", 4, "1.50 → '1.50'"),)
+
+
 def test_empty_and_broken_parquet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BonafideError, match="the table is empty"):
         parquet(tmp_path, {"a": pa.array([], pa.int64())})
@@ -382,6 +392,30 @@ def test_a_sqlite_file_gives_every_table_and_view_whatever_its_name(tmp_path: Pa
     assert table.rows == [(1, "Ann", 1.5, None), (2, " 1,200 ", 2, None)]
     assert tables["dear"].rows == [(" 1,200 ", 2)]
     assert table.coercions == ()
+
+
+def test_printed_sql_runs_on_the_sqlite_table_that_was_read(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        """CREATE TABLE " t" ("price " REAL, price REAL, "É" TEXT, "é" TEXT, "new?" TEXT);
+        INSERT INTO " t" VALUES (1, 2, 'x', 'y', 'Yes'), (3, 4, 'v', 'w', 'No');""",
+    )
+    (table,) = read_tables(path).values()
+    assert table.header == ("price", "price (2)", "É", "é (2)", "new?")
+    chosen = frozenset({Condition(4, Operator.EQUAL, "yes")})
+    with closing(sqlite3.connect(path)) as theirs, Engine(table) as ours:
+        for column, cell in enumerate((1, 2, "x", "y", "yes")):
+            query = Query(column, Aggregate.NONE, chosen)
+            assert ours.run(*query.to_sql(table)) == [cell]
+            for sql in (query.to_sql(table), (bound_sql(query, table),)):
+                assert [row[0] for row in theirs.execute(*sql)] == ["Yes" if cell == "yes" else cell]
+
+
+def test_sql_calls_columns_as_the_file_does_where_it_can_tell_them_apart(tmp_path: Path) -> None:
+    table = read(tmp_path, " city , price,,a,A, a\nOslo,5,1,2,3,4\n")
+    assert table.header == ("city", "price", "column 3", "a", "A (2)", "a (3)")
+    assert table.sql_names == (" city ", " price", "column 3", "a", "A (2)", " a")
+    assert read(tmp_path, "a,a,a (2)\n1,2,3\n").sql_names == ("a", "a (2)", "a (2) (2)")
 
 
 def test_sqlite_blobs_are_hexadecimal_and_text_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:

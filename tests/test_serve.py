@@ -414,3 +414,16 @@ def test_the_commands_of_the_documentation_are_answered(client: TestClient) -> N
 def test_a_table_of_any_line_ends_is_measured_by_its_header(end: str) -> None:
     lines = ["a,b,c,d,e", *(f"{number},1,2,3,4" for number in range(1000))]
     assert len(table_of_csv(end.join(lines).encode(), LIMITS).rows) == 1000
+
+
+@pytest.mark.parametrize("header", ['5" disks,price', '"5"" disks",price', 'size, "price, in\n€"', '\n \nsize;"a;\nb"'])
+def test_a_table_is_measured_by_its_header_whatever_quotes_stand_in_it(header: str) -> None:
+    rows = [f"{number},1" if ";" not in header else f"{number};1" for number in range(10_000)]
+    table = table_of_csv("\n".join([header, *rows]).encode(), LIMITS)
+    assert (len(table.rows), len(table.header)) == (10_000, 2)
+
+
+def test_a_header_too_wide_for_its_lines_is_refused_before_they_are_read() -> None:
+    for header in ("," * 300, '"a\n,\n"' + "," * 300, "x" * 200_000 + ";" * 300, ", " * 300 + '"a"'):
+        with pytest.raises(RefusedError, match="counting every line as long as the header"):
+            table_of_csv((header + "\n1" * 10_000).encode(), LIMITS)

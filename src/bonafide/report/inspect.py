@@ -183,11 +183,11 @@ def histogram(sizes: npt.ArrayLike) -> list[tuple[str, int]]:
 
 def bound_sql(query: Query, table: Table) -> str:
     """The query as one line of SQL with its values in place, for people to read (programs bind them)."""
-    sql, parameters = query.to_sql(table)
-    pieces = sql.split("?")
-    if len(pieces) != len(parameters) + 1:  # a question mark in a name
-        return f"{sql}  -- {parameters}"
-    values = [
-        f"'{value.replace(chr(39), chr(39) * 2)}'" if isinstance(value, str) else f"{value!r}" for value in parameters
+    clauses = [
+        condition_sql(each, table, _literal(bound(each))) for each in sorted(query.conditions, key=written_order)
     ]
-    return "".join(piece + value for piece, value in zip(pieces, [*values, ""], strict=True))
+    return select_sql(query.select, query.aggregate, table) + (" WHERE " + " AND ".join(clauses) if clauses else "")
+
+
+def _literal(value: str | float) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)

@@ -95,15 +95,15 @@ def written_order(condition: Condition) -> tuple[int, int, str]:
     return condition.column, condition.operator, str(condition.value)
 
 
-def condition_sql(condition: Condition, table: Table) -> str:
-    """The SQL of a condition, its value to be bound."""
+def condition_sql(condition: Condition, table: Table, value: str = "?") -> str:
+    """The SQL of a condition; its value is to be bound, or is said."""
     fold = " COLLATE NOCASE" if isinstance(condition.value, str) else ""
-    return f"{quoted(table.header[condition.column])} {condition.operator.sql} ?{fold}"
+    return f"{quoted(table.sql_names[condition.column])} {condition.operator.sql} {value}{fold}"
 
 
 def select_sql(select: int, aggregate: Aggregate, table: Table) -> str:
     """The SQL of a query up to its conditions."""
-    cell = quoted(table.header[select])
+    cell = quoted(table.sql_names[select])
     if aggregate in (Aggregate.MAX, Aggregate.MIN) and table.types[select] == "text":
         cell += " COLLATE NOCASE"
     if aggregate is not Aggregate.NONE:
