@@ -411,6 +411,18 @@ def test_printed_sql_runs_on_the_sqlite_table_that_was_read(tmp_path: Path) -> N
                 assert [row[0] for row in theirs.execute(*sql)] == ["Yes" if cell == "yes" else cell]
 
 
+def test_printed_sql_finds_texts_whose_case_sqlite_cannot_fold(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        "CREATE TABLE t (city TEXT, units REAL); INSERT INTO t VALUES ('Москва', 1), ('ÅLESUND', 2), ('ÅLesund', 4);",
+    )
+    (table,) = read_tables(path).values()
+    with closing(sqlite3.connect(path)) as theirs:
+        for city, units in (("москва", 1.0), ("ålesund", 6.0)):
+            query = Query(1, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, city)}))
+            assert theirs.execute(bound_sql(query, table)).fetchall() == [(units,)]
+
+
 def test_sql_calls_columns_as_the_file_does_where_it_can_tell_them_apart(tmp_path: Path) -> None:
     table = read(tmp_path, " city , price,,a,A, a\nOslo,5,1,2,3,4\n")
     assert table.header == ("city", "price", "column 3", "a", "A (2)", "a (3)")

@@ -82,7 +82,8 @@ class Query:
     def to_sql(self, table: Table) -> tuple[str, list[str | float]]:
         """SQL text with quoted identifiers, and the values to bind.
 
-        Text compares without regard to (ASCII) case, so the statement also runs on the original data.
+        Text compares without regard to (ASCII) case, so the statement also runs on the original data; for texts with
+        other letters see :func:`bound_as_written`.
         """
         conditions = sorted(self.conditions, key=written_order)
         clauses = " AND ".join(condition_sql(condition, table) for condition in conditions)
@@ -115,6 +116,20 @@ def bound(condition: Condition) -> str | float:
     """The value to bind for a condition; whole numbers as integers."""
     value = condition.value
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def bound_as_written(condition: Condition, table: Table) -> str | float:
+    """The value to bind in SQL that is to run on the user's own table, where cells are not in lower case.
+
+    SQLite folds the case of ASCII letters alone; a text with others is bound as its cells write it, if all do alike.
+    """
+    value = bound(condition)
+    if not isinstance(value, str) or value.isascii() or condition.operator is not Operator.EQUAL:
+        return value
+    rows = np.flatnonzero(table.columns[condition.column].equal(value)).tolist()
+    cells = {str(table.rows[row][condition.column]) for row in rows}
+    folded = {cell.encode(errors="surrogatepass").lower() for cell in cells}
+    return min(cells) if len(folded) == 1 else value
 
 
 def parse_query(solution: dict[str, Any], table: Table) -> Query:
