@@ -123,6 +123,14 @@ def test_unicode_is_read_with_and_without_a_mark(tmp_path: Path, encoding: str) 
     assert ("(file)", "encoding") not in kinds(table)
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("first", ["sep={}", '"SEP={}"', "\ufeffsep={}\r"])
+def test_the_line_that_tells_excel_the_delimiter_is_no_header(tmp_path: Path, delimiter: str, first: str) -> None:
+    lines = [first.format(delimiter), delimiter.join(["city", "units"]), delimiter.join(["Oslo", "5"])]
+    table = read(tmp_path, "\n".join(lines))
+    assert (table.header, table.rows) == (("city", "units"), [("Oslo", 5)])
+
+
 def test_other_text_is_read_as_cp1252_or_latin_1_and_reported(tmp_path: Path) -> None:
     table = read(tmp_path, "a,b\ncafé “x”,1\n".encode("cp1252"))
     assert table.rows == [("café “x”", 1)]
@@ -509,11 +517,32 @@ def test_a_view_with_too_many_rows_is_stopped(tmp_path: Path, monkeypatch: pytes
 
 def test_a_broken_view_is_left_out_and_alone_refused(tmp_path: Path) -> None:
     broken = "CREATE VIEW v AS SELECT * FROM gone;"
-    with pytest.raises(BonafideError, match=r"views that cannot be read \(v\)"):
+    with pytest.raises(BonafideError, match=r"views or tables that cannot be read \(v\)"):
         read_tables(sqlite(tmp_path, broken))
     (tmp_path / "shop.db").unlink()
     (table,) = read_tables(sqlite(tmp_path, f"CREATE TABLE t (x); INSERT INTO t VALUES (1); {broken}")).values()
-    assert Coercion("(file)", "broken view left out", 1, "v") in table.coercions
+    assert Coercion("(file)", "view or table that cannot be read left out", 1, "v") in table.coercions
+
+
+def test_a_table_of_an_extension_is_left_out_and_the_others_are_read(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        """CREATE TABLE t (x); INSERT INTO t VALUES (1); PRAGMA writable_schema = ON; INSERT INTO sqlite_master
+        VALUES ('table', 'idx', 'idx', 0, 'CREATE VIRTUAL TABLE idx USING VirtualSpatialIndex()');""",
+    )
+    (table,) = read_tables(path).values()
+    assert table.rows == [(1,)]
+    assert table.coercions == (Coercion("(file)", "view or table that cannot be read left out", 1, "idx"),)
+
+
+def test_a_sqlite_file_that_is_locked_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sqlite(tmp_path, "CREATE TABLE t (x); INSERT INTO t VALUES (1);")
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **named, timeout=0))
+    with closing(connect(path)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BonafideError, match=r"shop\.db: another program is writing to it"):
+            read_tables(path)
 
 
 def test_a_compressed_sqlite_file_is_read(tmp_path: Path) -> None:

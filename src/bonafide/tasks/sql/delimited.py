@@ -22,6 +22,7 @@ _SNIFFED_CHARACTERS = 1 << 20
 # From the one that text holds most rarely: on a tie it is the better sign.
 _DELIMITERS = ("\t", "|", ";", ",")
 _DELIMITER_OF_SUFFIX = {".tsv": "\t", ".psv": "|"}
+_FOR_EXCEL = re.compile(r"sep=[,;|\t]?", re.IGNORECASE).fullmatch
 _CONTROLS = re.compile(r"[^\t\n\v\f\r -~\x85\xa0-\U0010ffff]")
 
 
@@ -116,7 +117,7 @@ def _consistency(text: str, delimiter: str, skip_spaces: bool) -> tuple[float, l
     broken = 0
     try:
         for record in _reader(text[:_SNIFFED_CHARACTERS], delimiter, skip_spaces):
-            if record and not (len(record) == 1 and not record[0].strip()):
+            if record and not (len(record) == 1 and not record[0].strip()) and (records or not _is_for_excel(record)):
                 records.append(record)
             if len(records) > _SNIFFED_RECORDS:
                 break
@@ -156,9 +157,14 @@ def _records(path: Path, text: str, delimiter: str, skip_spaces: bool) -> Iterat
             return
         except csv.Error as error:
             raise _broken_record(path, line, delimiter, str(error)) from None
-        if record and (begun or len(record) > 1 or not record[0].isspace()):
+        if record and (begun or not (_is_for_excel(record) or (len(record) == 1 and record[0].isspace()))):
             begun = True
             yield line, record
+
+
+def _is_for_excel(record: list[str]) -> bool:
+    """Whether this is the line ``sep=;``, by which some files tell Excel their delimiter: we find it out ourselves."""
+    return _FOR_EXCEL(";".join(record)) is not None
 
 
 def _broken_record(path: Path, line: int, delimiter: str, reason: str) -> BonafideError:

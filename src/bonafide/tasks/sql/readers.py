@@ -175,24 +175,33 @@ def _read_sqlite(path: Path, types: Mapping[str, ColumnType], unnamed: str) -> l
                     declared = connection.execute("SELECT name, type FROM pragma_table_info(?)", (name,))
                     numeric = {str(column) for column, kind in declared if _is_numeric(str(kind))}
                     titles, rows = _fetch(path, connection, str(name), entry == "view")
-                except sqlite3.OperationalError:
-                    if entry != "view":
+                except sqlite3.OperationalError as error:
+                    if entry != "view" and "no such module" not in str(error):
                         raise
-                    broken.append(str(name))  # it selects from what is not there
+                    broken.append(str(name))  # it selects from what is not there, or needs an extension of SQLite
                     continue
                 found.append((str(name), titles, numeric, rows))
     except (sqlite3.Error, sqlite3.Warning, UnicodeError, ValueError, OverflowError, MemoryError) as error:
+        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BonafideError(
+                f"Cannot read {path}: another program is writing to it and has locked it. Close that program, or wait "
+                "until it is done."
+            ) from None
         raise damaged(path, "SQLite", error) from None
 
     notes = Tally(FILE)
     for name in broken:
-        notes.noted("broken view left out", name)
+        notes.noted("view or table that cannot be read left out", name)
     for name, _, _, rows in found:
         if not rows:
             notes.noted("empty table left out", name)
     full = [entry for entry in found if entry[3]]
     if not full:
-        no_table = f"found views that cannot be read ({', '.join(broken)})" if broken else "found no table in the file"
+        no_table = (
+            f"found views or tables that cannot be read ({', '.join(broken)})"
+            if broken
+            else "found no table in the file"
+        )
         raise empty(path, f"found {len(found)} tables and no row" if found else no_table)
     headers = [header_of(path, titles) for _, titles, _, _ in full]
     tables: list[Table] = []
