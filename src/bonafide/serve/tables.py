@@ -15,7 +15,7 @@ from bonafide.report.inspect import bound_sql
 from bonafide.serve.asked import LIMITS, Brought, Plain, Predicting, Question, Searching, Value, listed
 from bonafide.serve.contexts import prepared, table_of_csv, table_of_rows
 from bonafide.serve.limits import Limits
-from bonafide.tasks.sql.query import Aggregate, Query, bound_as_written, execute, selected_rows, written_order
+from bonafide.tasks.sql.query import Aggregate, Query, execute, selected_rows
 from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.rendering import rendered
 from bonafide.tasks.sql.tables import Table
@@ -125,14 +125,13 @@ class Tables:
     def shown(self, solution: Query, context: Table, question: str) -> dict[str, Any]:
         """SQL with its values in place and apart, what it returns, and the rows it selects, counted from 0."""
         sql, _ = solution.to_sql(context)
-        parameters = [bound_as_written(each, context) for each in sorted(solution.conditions, key=written_order)]
         rows = selected_rows(solution, context).nonzero()[0].tolist()
         answer = _as_written(solution, context, rows)
         return {
             "solution": bound_sql(solution, context),
             "answer": None if answer is None else listed(answer, self._limits),
             "sql": sql,
-            "parameters": listed(parameters),
+            "parameters": listed(solution.values_as_written(context)),
             "rows": rows[:SHOWN_ROWS],
             "rows_selected": len(rows),
         }

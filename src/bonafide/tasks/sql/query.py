@@ -82,13 +82,17 @@ class Query:
     def to_sql(self, table: Table) -> tuple[str, list[str | float]]:
         """SQL text with quoted identifiers, and the values to bind.
 
-        Text compares without regard to (ASCII) case, so the statement also runs on the original data; for texts with
-        other letters see :func:`bound_as_written`.
+        Text compares without regard to (ASCII) case, so the statement also runs on the original data; there texts with
+        other letters are to be bound as :meth:`values_as_written`.
         """
         conditions = sorted(self.conditions, key=written_order)
         clauses = " AND ".join(condition_sql(condition, table) for condition in conditions)
         where = f" WHERE {clauses}" if clauses else ""
         return select_sql(self.select, self.aggregate, table) + where, [bound(each) for each in conditions]
+
+    def values_as_written(self, table: Table) -> list[str | float]:
+        """The values to bind where the statement is to run on the user's own table."""
+        return [bound_as_written(each, table) for each in sorted(self.conditions, key=written_order)]
 
 
 def written_order(condition: Condition) -> tuple[int, int, str]:
