@@ -427,3 +427,11 @@ def test_a_header_too_wide_for_its_lines_is_refused_before_they_are_read() -> No
     for header in ("," * 300, '"a\n,\n"' + "," * 300, "x" * 200_000 + ";" * 300, ", " * 300 + '"a"'):
         with pytest.raises(RefusedError, match="counting every line as long as the header"):
             table_of_csv((header + "\n1" * 10_000).encode(), LIMITS)
+
+
+def test_who_brings_a_workbook_or_another_kind_of_table_is_told_to_export_it() -> None:
+    for start, words in ((b"PK\x03\x04", "Excel"), (b"PAR1\x15\x04", "Parquet"), (b"SQLite format 3\0", "SQLite")):
+        with pytest.raises(RefusedError, match=words) as caught:
+            table_of_csv(start + bytes(100), LIMITS)
+        assert "CSV" in str(caught.value)
+        assert "give a Parquet" not in str(caught.value)

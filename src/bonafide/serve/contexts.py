@@ -11,6 +11,7 @@ from bonafide.serve.limits import Limits, at_most
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.cells import Tally, stored_column
 from bonafide.tasks.sql.delimited import read_csv, widest_header
+from bonafide.tasks.sql.readers import kind_of
 from bonafide.tasks.sql.tables import Table, stored_names, unique_names
 from bonafide.tasks.task import Task
 from bonafide.web.answers import RefusedError
@@ -22,7 +23,12 @@ def table_of_csv(data: bytes, limits: Limits) -> Table:
     """The table of a CSV file, checked before it is read and after."""
     kind = next((name for start, name in _PACKED.items() if data.startswith(start)), None)
     if kind is not None:
-        raise RefusedError(415, f"A table must not be compressed; this is a {kind} file. Unpack it first.")
+        workbook = " (an Excel workbook is one: save its sheet as CSV)" if kind == "zip" else ""
+        raise RefusedError(415, f"A table must not be compressed; this is a {kind} file{workbook}. Unpack it first.")
+    if (other := kind_of(data)) is not None:
+        raise RefusedError(
+            415, f"This is a {other} file, and a table is brought as CSV. Export it, or start the server with --table."
+        )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RefusedError(415, "This is text in UTF-16. Save the table as CSV in UTF-8.")
     lines, width = data.count(b"\n") + data.count(b"\r") + 1, widest_header(data)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bonafide.errors import BonafideError
 from bonafide.files import open_bytes
@@ -73,9 +73,15 @@ def _read_file(path: Path, types: Mapping[str, ColumnType], name: str) -> list[T
         data = stream.read(len(_SQLITE))
         if data != _SQLITE:
             data += stream.read()
-    if data == _SQLITE:
+    kind = kind_of(data)
+    if kind == "SQLite":
         return _read_sqlite(path, types, name)
-    return [(_read_parquet if _PARQUET.match(data) else read_csv)(path, data, types, name)]
+    return [(_read_parquet if kind == "Parquet" else read_csv)(path, data, types, name)]
+
+
+def kind_of(data: bytes) -> Literal["SQLite", "Parquet"] | None:
+    """What a file is by its first bytes; None: text."""
+    return "SQLite" if data.startswith(_SQLITE) else "Parquet" if _PARQUET.match(data) else None
 
 
 def _check_overrides(paths: Sequence[Path], columns: Sequence[str], types: Mapping[str, ColumnType]) -> None:
