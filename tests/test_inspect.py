@@ -18,6 +18,7 @@ from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import same_answer
 from bonafide.tasks.sql.search import count
+from bonafide.tasks.sql.sources import open_tables, shown_by
 from bonafide.tasks.sql.tables import Table, table_to_json
 
 
@@ -173,3 +174,10 @@ def test_the_same_files_under_exchanged_names_are_another_search(tmp_path):
     with pytest.raises(BonafideError, match="already holds solutions of other inputs"):
         search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[one, two])
     assert search_sql(tmp_path / "examples.jsonl", tmp_path / "new", table=[one, two])["counts"]["covered"] == 0
+
+
+def test_the_command_that_shows_how_tables_were_read_has_the_types_that_were_asked_for(tmp_path):
+    path = tmp_path / "my sales.csv"
+    path.write_text("order no,units\n007,1\n")
+    source = open_tables(None, [path], {"order no": "real"})
+    assert shown_by(source) == f"bonafide table '{path}' --type 'order no=real'"

@@ -126,8 +126,18 @@ def open_tables(
 
 def as_options(files: Sequence[Path], types: Mapping[str, ColumnType]) -> str:
     """Tables as they are given on the command line."""
-    given = [f"--table {shlex.quote(str(path))}" for path in files]
-    return " ".join([*given, *(f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items())])
+    return " ".join([*(f"--table {shlex.quote(str(path))}" for path in files), *_type_options(types)])
+
+
+def shown_by(source: TableSource) -> str:
+    """The command that shows how these tables were read."""
+    return " ".join(
+        ["bonafide table", *(shlex.quote(str(path)) for path in source.paths), *_type_options(source.types)]
+    )
+
+
+def _type_options(types: Mapping[str, ColumnType]) -> list[str]:
+    return [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items()]
 
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
