@@ -123,6 +123,11 @@ def test_unicode_is_read_with_and_without_a_mark(tmp_path: Path, encoding: str) 
     assert ("(file)", "encoding") not in kinds(table)
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n', '[\n  {\n    "a": 1},\n  {"a": 2}]\n'])
+def test_json_is_no_table_of_one_row_less(tmp_path: Path, text: str) -> None:
+    assert "found JSON" in refused(tmp_path, text, "rows.csv")
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("first", ["sep={}", '"SEP={}"', "\ufeffsep={}\r"])
 def test_the_line_that_tells_excel_the_delimiter_is_no_header(tmp_path: Path, delimiter: str, first: str) -> None:

@@ -23,6 +23,7 @@ _SNIFFED_CHARACTERS = 1 << 20
 _DELIMITERS = ("\t", "|", ";", ",")
 _DELIMITER_OF_SUFFIX = {".tsv": "\t", ".psv": "|"}
 _FOR_EXCEL = re.compile(r"sep=[,;|\t]?", re.IGNORECASE).fullmatch
+_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"')
 _CONTROLS = re.compile(r"[^\t\n\v\f\r -~\x85\xa0-\U0010ffff]")
 
 
@@ -79,6 +80,11 @@ def _decode(path: Path, data: bytes, notes: Tally) -> str:
     sample = text[:_SNIFFED_CHARACTERS]
     if "\0" in text or 10 * len(_CONTROLS.findall(sample)) > len(sample):
         raise _binary(path, "control characters")
+    if _JSON.match(text):
+        raise BonafideError(
+            f"Cannot read {path}: expected a table as text (CSV), found JSON. Export the table as CSV, or give a "
+            "Parquet or SQLite file; a tables.jsonl is what --tables takes."
+        )
     return text
 
 
