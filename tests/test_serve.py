@@ -435,3 +435,25 @@ def test_who_brings_a_workbook_or_another_kind_of_table_is_told_to_export_it() -
             table_of_csv(start + bytes(100), LIMITS)
         assert "CSV" in str(caught.value)
         assert "give a Parquet" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({"rows": [{"a": [1]}]}, "rows.0.a", "valid string or Input should be a valid integer"),
+        ({"rows": [{"bool": 1e301}]}, "rows.0.bool", "less than or equal to 1000"),
+        ({"rows": [[1]]}, "rows.0", "dictionary"),
+        ({"rows": 5}, "rows", "list"),
+        ({"question": None}, "question", "string"),
+        ({"odd": 1}, "odd", "Extra inputs"),
+    ],
+)
+def test_a_refusal_names_the_field_and_all_that_it_may_be(
+    client: TestClient, body: dict[str, Any], field: str, words: str
+) -> None:
+    answer = client.post("/predict", json={"question": QUESTION, **body})
+    assert answer.status_code == 422
+    (problem,) = answer.json()["problems"]
+    assert problem["field"] == field
+    assert words in problem["expected"]
+    assert answer.json()["error"].startswith(f"{field}: ")
