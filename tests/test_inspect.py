@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
 
 from bonafide.errors import BonafideError
-from bonafide.examples import example_to_json, write_jsonl
+from bonafide.examples import Example, example_to_json, write_jsonl
+from bonafide.explore.workspace import Workspace
 from bonafide.report.inspect import Inspection, histogram
 from bonafide.report.page import write_page
 from bonafide.search.sql import search_sql
@@ -152,6 +154,8 @@ def test_files_that_were_moved_and_renamed_are_inspected_under_their_old_names(t
     with pytest.raises(BonafideError, match="Say where they are now"):
         list(Inspection(tmp_path / "store").listed())
     assert list(Inspection(tmp_path / "store", table_paths=moved).listed()) == before != []
+    with closing(Workspace(tmp_path / "store", contexts=moved)) as workspace:
+        assert workspace.context_of(Example("lyon", "which city?", "lyon", ())).rows == [("Lyon", 1)]
 
 
 def test_one_file_that_was_renamed_is_inspected_though_examples_name_no_table(tmp_path):

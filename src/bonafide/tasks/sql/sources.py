@@ -142,7 +142,7 @@ def _type_options(types: Mapping[str, ColumnType]) -> list[str]:
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
     """The tables that a store was searched over: where the manifest says they are, or where the user says."""
-    recorded = [store / each["path"] for each in inputs["tables"]]  # a URL stays in it to its end, with its name
+    recorded = [store / each["path"] for each in inputs["tables"]]
     given = [tables] if tables is not None else list(files)
     paths = given or recorded
     if len(paths) != len(recorded):
