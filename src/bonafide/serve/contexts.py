@@ -31,9 +31,9 @@ def table_of_csv(data: bytes, limits: Limits) -> Table:
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RefusedError(415, "This is text in UTF-16. Save the table as CSV in UTF-8.")
-    lines, width = data.count(b"\n") + data.count(b"\r") + 1, widest_header(data)
+    lines = data.count(b"\n") + data.count(b"\r") + 1
     at_most(lines, 4 * limits.rows, "lines")
-    at_most(lines * width, 4 * limits.cells, "cells, counting every line as long as the header,")
+    at_most(lines * widest_header(data), 4 * limits.cells, "cells, counting every line as long as the header")
     table = read_csv(Path("table.csv"), data, {}, "table")
     _check(table.header, len(table.rows), limits)
     for row in table.rows:
