@@ -151,7 +151,8 @@ def column_types(given: list[str] | None) -> dict[str, ColumnType]:
         column, equals, kind = each.rpartition("=")
         if not equals or kind not in ("text", "real"):
             raise BonafideError(f"--type takes 'column=text' or 'column=real'; found {each!r}.")
-        types[column] = cast("ColumnType", kind)
+        if types.setdefault(column, cast("ColumnType", kind)) != kind:
+            raise BonafideError(f"--type says that the column {column!r} is text, and that it is real: leave one out.")
     return types
 
 
