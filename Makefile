@@ -7,8 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Readers, searches, stores, solvers, training and the web, without the slow tests: what uses each dependency.
-LOWEST := examples readers cells store sql_search discrete_search reading_search retrieve ragged statistics recipe \
-	checkpoint saved sql_solver reconstruct training track inspect web serve explore startup estimate paths cluster
+LOWEST := examples delimited readers cells store sql_search discrete_search reading_search retrieve ragged statistics \
+	recipe checkpoint saved sql_solver reconstruct training track inspect web serve explore startup estimate paths cluster
 
 .PHONY: demo install test test-long test-lowest fuzz package audit sbom lint format clean
 

@@ -264,6 +264,7 @@ def test_import_reports_every_problem_of_the_questions(data: Path) -> None:
     [
         (["--type", "People"], "--type takes 'column=text' or 'column=real'; found 'People'."),
         (["--type", "People=date"], "--type takes 'column=text' or 'column=real'; found 'People=date'."),
+        (["--type", "People=text", "--type", "People=real"], "the column 'People' is text, and that it is real"),
         (["--type", "Peeple=real"], "Did you mean 'People'?"),
         (["--context", "nowhere"], "--context names no table: expected one of ['cities'], found 'nowhere'."),
         (["--max-conditions", "5"], "--max-conditions is 5."),

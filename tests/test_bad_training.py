@@ -218,7 +218,9 @@ def test_a_table_that_is_not_there(tmp_path: Path, run: Path, refusal: Refusal) 
 
 
 def test_no_table_at_all(tmp_path: Path, run: Path, refusal: Refusal) -> None:
-    assert "--table" in refusal("predict", run, "how many?")
+    said = refusal("predict", run, "how many?")
+    assert "add --table" in said
+    assert "--tables" not in said  # predict has no such option
 
 
 def test_a_question_that_is_not_utf_8(tmp_path: Path, run: Path, refusal: Refusal) -> None:

@@ -112,6 +112,18 @@ def test_columns_are_read_as_they_are_said_to_be(data: Path, tmp_path: Path) -> 
     assert "--type goes with --table" in str(refused.exception)
 
 
+def test_several_files_of_tables_are_told_apart_by_their_names_in_any_order(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("city\nOslo\n")
+    two.write_text("city\nLyon\n")
+    before = hash_of_tables([one, two], {})
+    assert hash_of_tables([two, one], {}) == before
+    one.write_text("city\nLyon\n")
+    two.write_text("city\nOslo\n")
+    assert hash_of_tables([two, one], {}) != before
+    assert hash_of_tables([one, two], {}) != before
+
+
 def test_predictions_of_an_earlier_model_are_refused(data: Path, tmp_path: Path) -> None:
     pair, examples = [tmp_path / name for name in ("hard-em-5", "mimax-5")], data / "dev" / "examples.jsonl"
     for run in pair:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
 
 from bonafide.errors import BonafideError
-from bonafide.examples import example_to_json, write_jsonl
+from bonafide.examples import Example, example_to_json, write_jsonl
+from bonafide.explore.workspace import Workspace
 from bonafide.report.inspect import Inspection, histogram
 from bonafide.report.page import write_page
 from bonafide.search.sql import search_sql
@@ -18,6 +20,7 @@ from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import same_answer
 from bonafide.tasks.sql.search import count
+from bonafide.tasks.sql.sources import open_tables, shown_by
 from bonafide.tasks.sql.tables import Table, table_to_json
 
 
@@ -132,3 +135,53 @@ def test_a_small_cap_is_reported(tmp_path):
     assert figures["max"] == max(whole) > 3
     assert figures["complete"] == sum(size <= 3 for size in whole) / len(whole) < 1
     assert figures["solutions"] == sum(min(3, size) for size in whole)
+
+
+def own_files(folder, **contents):
+    """Files of one column and one row each."""
+    for name, cell in contents.items():
+        (folder / f"{name}.csv").write_text(f"city,units\n{cell},1\n")
+    return [folder / f"{name}.csv" for name in contents]
+
+
+def test_files_that_were_moved_and_renamed_are_inspected_under_their_old_names(tmp_path):
+    asked = [{"id": name, "question": "which city?", "context": name, "answers": [name]} for name in ("oslo", "lyon")]
+    write_jsonl(tmp_path / "examples.jsonl", asked)
+    tables = own_files(tmp_path, oslo="Oslo", lyon="Lyon")
+    search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=tables)
+    before = list(Inspection(tmp_path / "store").listed())
+    moved = [table.rename(tmp_path / f"{number}.csv") for number, table in enumerate(tables)]
+    with pytest.raises(BonafideError, match="Say where they are now"):
+        list(Inspection(tmp_path / "store").listed())
+    assert list(Inspection(tmp_path / "store", table_paths=moved).listed()) == before != []
+    with closing(Workspace(tmp_path / "store", contexts=moved)) as workspace:
+        assert workspace.context_of(Example("lyon", "which city?", "lyon", ())).rows == [("Lyon", 1)]
+
+
+def test_one_file_that_was_renamed_is_inspected_though_examples_name_no_table(tmp_path):
+    write_jsonl(tmp_path / "examples.jsonl", [{"id": "a", "question": "which city?", "answers": ["Oslo"]}])
+    (table,) = own_files(tmp_path, sales="Oslo")
+    search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[table])
+    moved = table.rename(tmp_path / "other.csv")
+    (line, *_) = Inspection(tmp_path / "store", table_paths=[moved]).listed()
+    assert json.loads(line)["sql"] == 'SELECT "city" FROM "sales"'
+
+
+def test_the_same_files_under_exchanged_names_are_another_search(tmp_path):
+    asked = [{"id": "a", "question": "which city?", "context": "one", "answers": ["Oslo"]}]
+    write_jsonl(tmp_path / "examples.jsonl", asked)
+    one, two = own_files(tmp_path, one="Oslo", two="Lyon")
+    manifest = search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[one, two])
+    assert manifest["counts"]["covered"] == 1
+    assert search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[one, two]) == manifest
+    one, two = own_files(tmp_path, two="Oslo", one="Lyon")
+    with pytest.raises(BonafideError, match="already holds solutions of other inputs"):
+        search_sql(tmp_path / "examples.jsonl", tmp_path / "store", table=[one, two])
+    assert search_sql(tmp_path / "examples.jsonl", tmp_path / "new", table=[one, two])["counts"]["covered"] == 0
+
+
+def test_the_command_that_shows_how_tables_were_read_has_the_types_that_were_asked_for(tmp_path):
+    path = tmp_path / "my sales.csv"
+    path.write_text("order no,units\n007,1\n")
+    source = open_tables(None, [path], {"order no": "real"})
+    assert shown_by(source) == f"bonafide table '{path}' --type 'order no=real'"

@@ -414,3 +414,46 @@ def test_the_commands_of_the_documentation_are_answered(client: TestClient) -> N
 def test_a_table_of_any_line_ends_is_measured_by_its_header(end: str) -> None:
     lines = ["a,b,c,d,e", *(f"{number},1,2,3,4" for number in range(1000))]
     assert len(table_of_csv(end.join(lines).encode(), LIMITS).rows) == 1000
+
+
+@pytest.mark.parametrize("header", ['5" disks,price', '"5"" disks",price', 'size, "price, in\n€"', '\n \nsize;"a;\nb"'])
+def test_a_table_is_measured_by_its_header_whatever_quotes_stand_in_it(header: str) -> None:
+    rows = [f"{number},1" if ";" not in header else f"{number};1" for number in range(10_000)]
+    table = table_of_csv("\n".join([header, *rows]).encode(), LIMITS)
+    assert (len(table.rows), len(table.header)) == (10_000, 2)
+
+
+def test_a_header_too_wide_for_its_lines_is_refused_before_they_are_read() -> None:
+    for header in ("," * 300, '"a\n,\n"' + "," * 300, "x" * 200_000 + ";" * 300, ", " * 300 + '"a"'):
+        with pytest.raises(RefusedError, match="counting every line as long as the header"):
+            table_of_csv((header + "\n1" * 10_000).encode(), LIMITS)
+
+
+def test_who_brings_a_workbook_or_another_kind_of_table_is_told_to_export_it() -> None:
+    for start, words in ((b"PK\x03\x04", "Excel"), (b"PAR1\x15\x04", "Parquet"), (b"SQLite format 3\0", "SQLite")):
+        with pytest.raises(RefusedError, match=words) as caught:
+            table_of_csv(start + bytes(100), LIMITS)
+        assert "CSV" in str(caught.value)
+        assert "give a Parquet" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({"rows": [{"a": [1]}]}, "rows.0.a", "valid string or Input should be a valid integer"),
+        ({"rows": [{"bool": 1e301}]}, "rows.0.bool", "less than or equal to 1000"),
+        ({"rows": [[1]]}, "rows.0", "dictionary"),
+        ({"rows": 5}, "rows", "list"),
+        ({"question": None}, "question", "string"),
+        ({"odd": 1}, "odd", "Extra inputs"),
+    ],
+)
+def test_a_refusal_names_the_field_and_all_that_it_may_be(
+    client: TestClient, body: dict[str, Any], field: str, words: str
+) -> None:
+    answer = client.post("/predict", json={"question": QUESTION, **body})
+    assert answer.status_code == 422
+    (problem,) = answer.json()["problems"]
+    assert problem["field"] == field
+    assert words in problem["expected"]
+    assert answer.json()["error"].startswith(f"{field}: ")

@@ -31,7 +31,12 @@ def explore_command(
         Path | None, typer.Option(help="A solution store of these examples; by default the run's.")
     ] = None,
     gold: Annotated[Path | None, typer.Option(help="gold.jsonl, to see what is right.")] = None,
-    tables: Annotated[Path | None, typer.Option(help="tables.jsonl, where it was moved since the search.")] = None,
+    tables: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="tables.jsonl, or each of your own tables in their order, where they were moved since the search."
+        ),
+    ] = None,
     documents: Annotated[
         Path | None, typer.Option(help="documents.jsonl, where it was moved since the search.")
     ] = None,
@@ -74,7 +79,7 @@ def explore_command(
                 run,
                 solutions=solutions,
                 examples=examples,
-                contexts=tables or documents,
+                contexts=tables or ([documents] if documents is not None else []),
                 gold=gold,
                 progress=progress,
             )

@@ -244,7 +244,9 @@ def predict_command(
     if model.task.name != "sql":
         _predict_text(model, run, question, context, bool(table), top, as_json, reconstruction)
         return
-    source = open_tables(None, table or (), column_types(types), context)
+    if not table:
+        raise BonafideError(f"{run} answers questions on tables: add --table with a CSV, Parquet or SQLite file.")
+    source = open_tables(None, table, column_types(types), context)
     if source.default is None:
         raise BonafideError(f"Say which table with --context: there are {', '.join(source.tables)}.")
     asked = source.tables[source.default]

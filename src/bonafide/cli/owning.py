@@ -42,7 +42,7 @@ def train_on_own_tables(
     console = Console(stderr=True)
     with _bars(console, out) as report:
         prepared = prepare(tables, examples, out, dev, types, recipe, overrides, resume, report)
-    _tell_prepared(console, prepared, tables)
+    _tell_prepared(console, prepared)
     if prepared.unsolved:
         console.print(_unsolved_table(prepared))
     with _bars(console, out) as report:
@@ -51,15 +51,17 @@ def train_on_own_tables(
     _tell_learned(Console(), prepared, figures, as_options(tables, types))
 
 
-def _tell_prepared(console: Console, prepared: Prepared, tables: Sequence[Path]) -> None:
+def _tell_prepared(console: Console, prepared: Prepared) -> None:
     count, covered = len(prepared.examples), prepared.covered
     tell(console, f"{count:,} pairs on {_plural(len(prepared.source.tables), 'table')}; {covered:,} have a solution.")
     for note, times in prepared.notes.items():
         tell(console, f"[yellow]{times:,} {note}.[/yellow]")
     changed = sum(each.count for name in prepared.source.tables for each in prepared.source.tables[name].coercions)
     if changed:
-        files = escape(" ".join(shlex.quote(str(path)) for path in tables))
-        tell(console, f"[dim]Reading changed or noted {changed:,} cells: see bonafide table {files}[/dim]")
+        from bonafide.tasks.sql.sources import shown_by
+
+        seen = escape(shown_by(prepared.source))
+        tell(console, f"[dim]Reading changed or noted {changed:,} cells: see {seen}[/dim]")
     if count < 100:
         tell(console, f"[yellow]{count:,} pairs are few: a hundred or more are needed to learn from.[/yellow]")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -44,8 +43,9 @@ def searching(out: Path | str) -> Iterator[tuple[Callable[[Any, int], None], Cal
     def started(source: Any, count: int) -> None:
         changed = sum(each.count for path in _loaded(source) for each in path)
         if changed:
-            files = escape(" ".join(shlex.quote(str(path)) for path in source.paths))
-            tell(console, f"[dim]Reading changed or noted {changed:,} cells: see bonafide table {files}[/dim]")
+            from bonafide.tasks.sql.sources import shown_by
+
+            tell(console, f"[dim]Reading changed or noted {changed:,} cells: see {escape(shown_by(source))}[/dim]")
         progress.add_task("Searching", total=count, found=0)
         shown.enter_context(progress)  # not before: an error of input is all there is to see
 
@@ -151,7 +151,8 @@ def column_types(given: list[str] | None) -> dict[str, ColumnType]:
         column, equals, kind = each.rpartition("=")
         if not equals or kind not in ("text", "real"):
             raise BonafideError(f"--type takes 'column=text' or 'column=real'; found {each!r}.")
-        types[column] = cast("ColumnType", kind)
+        if types.setdefault(column, cast("ColumnType", kind)) != kind:
+            raise BonafideError(f"--type says that the column {column!r} is text, and that it is real: leave one out.")
     return types
 
 

@@ -43,7 +43,7 @@ def query_to_json(query: Query) -> dict[str, Any]:
 def prediction_to_json(prediction: SqlPrediction, table: Table) -> dict[str, Any]:
     """The line of ``predictions.jsonl`` for this prediction."""
     query = prediction.query
-    sql, parameters = (None, None) if query is None else query.to_sql(table)
+    sql, parameters = (None, None) if query is None else (query.to_sql(table)[0], query.values_as_written(table))
     line: dict[str, Any] = {
         "example": prediction.example,
         "sql": sql,

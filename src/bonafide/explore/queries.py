@@ -62,12 +62,12 @@ def plain_texts(queries: QuerySet, places: Sequence[int], table: Table) -> list[
 
 
 def _head(select: int, aggregate: Aggregate, table: Table) -> str:
-    cell = quoted(table.header[select])
+    cell = quoted(table.sql_names[select])
     return f"SELECT {cell if aggregate is Aggregate.NONE else f'{aggregate.sql}({cell})'} FROM {quoted(table.id)}"
 
 
 def _clause(condition: Condition, table: Table) -> str:
-    return f"{quoted(table.header[condition.column])} {condition.operator.sql} {_value(bound(condition))}"
+    return f"{quoted(table.sql_names[condition.column])} {condition.operator.sql} {_value(bound(condition))}"
 
 
 def parse_sql(text: str, table: Table) -> Query:
@@ -96,6 +96,7 @@ def _value(value: str | float) -> str:
 
 def _column(written: str, table: Table) -> int:
     name = written.replace('""', '"')
-    if name not in table.header:
-        raise BonafideError(f"Table {table.id!r} has no column {name!r}: expected one of {', '.join(table.header)}.")
-    return table.header.index(name)
+    for names in (table.sql_names, table.header):
+        if name in names:
+            return names.index(name)
+    raise BonafideError(f"Table {table.id!r} has no column {name!r}: expected one of {', '.join(table.sql_names)}.")

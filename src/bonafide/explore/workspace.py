@@ -48,11 +48,11 @@ class Workspace:
         *,
         solutions: Path | None = None,
         examples: Path | None = None,
-        contexts: Path | None = None,
+        contexts: Sequence[Path] = (),
         gold: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """``contexts`` is a ``tables.jsonl`` or ``documents.jsonl`` that is no longer where it was searched."""
+        """``contexts``: tables or documents that are no longer where they were searched, all of their files."""
         self.folder = folder
         self.recipe = recipe_of(folder)
         self.is_run = self.recipe is not None
@@ -170,15 +170,19 @@ class Workspace:
         start, length = found[0]
         return self.view.read(os.pread(self._context_lines.fileno(), length, start))
 
-    def _context_file(self, given: Path | None) -> Path | None:
+    def _context_file(self, given: Sequence[Path]) -> Path | None:
         """The file of contexts to index; None where they stand in the examples, or in the user's own tables."""
         recorded: Sequence[dict[str, str]] = self._inputs.get(self.view.contexts, ())
         if self.view.contexts == "tables" and not self._inputs["jsonl"]:
-            self._tables = source_of_store(self.store.folder, self._inputs, None, [given] if given is not None else ())
+            self._tables = source_of_store(self.store.folder, self._inputs, None, given)
             return None
         if not recorded:
             return None
-        path = given or self.store.folder / recorded[0]["path"]
+        if len(given) > 1:
+            raise BonafideError(
+                f"This store was searched over one file of {self.view.contexts}; {len(given)} were given."
+            )
+        path = given[0] if given else self.store.folder / recorded[0]["path"]
         if not path.exists():
             raise BonafideError(
                 f"The {self.view.contexts} of this store are no longer at {path}. Say where they are with "

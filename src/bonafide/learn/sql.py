@@ -224,6 +224,6 @@ class SqlLearning:
 
 
 def _answer(query: Query, score: float, table: Table) -> SqlAnswer:
-    sql, parameters = query.to_sql(table)
+    sql, _ = query.to_sql(table)
     result = execute(query, table)
-    return SqlAnswer(query, sql, parameters, None if result is None else list(result), score)
+    return SqlAnswer(query, sql, query.values_as_written(table), None if result is None else list(result), score)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from bonafide.errors import BonafideError
-from bonafide.files import content_hash, explained
+from bonafide.files import bare_name, content_hash, explained
 from bonafide.sealed import read_sealed, write_sealed
 
 _OF = "predictions"
@@ -44,8 +44,10 @@ class Decoded:
 
 
 def hash_of_tables(paths: Sequence[Path], types: Mapping[str, str]) -> str:
-    """Tells tables apart, and how they are read."""
-    read = {"tables": [content_hash(path) for path in paths], "types": dict(types)}
+    """Tells tables apart, and how they are read; of several files also by their names, which the examples name."""
+    hashes = [content_hash(path) for path in paths]
+    named = sorted(zip(map(bare_name, paths), hashes, strict=True))
+    read = {"tables": named if len(paths) > 1 else hashes, "types": dict(types)}
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 

@@ -24,7 +24,7 @@ from bonafide.solutions import SolutionStore
 from bonafide.tasks.sql.query import (
     Aggregate,
     Query,
-    bound,
+    bound_as_written,
     condition_sql,
     parse_query,
     select_sql,
@@ -150,7 +150,7 @@ def _json_lines(example: str, solutions: QuerySet, table: Table) -> Iterator[str
     order = sorted(range(len(conditions)), key=lambda place: written_order(conditions[place]))
     rank = {place: position for position, place in enumerate(order)}
     clauses = [_json_text(condition_sql(condition, table)) for condition in conditions]
-    values = [json.dumps(bound(condition), ensure_ascii=False) for condition in conditions]
+    values = [json.dumps(bound_as_written(condition, table), ensure_ascii=False) for condition in conditions]
     heads: dict[tuple[int, int], str] = {}
     start = f'{{"example": {json.dumps(example, ensure_ascii=False)}, "sql": "'
     for select, aggregate, where in zip(
@@ -183,11 +183,12 @@ def histogram(sizes: npt.ArrayLike) -> list[tuple[str, int]]:
 
 def bound_sql(query: Query, table: Table) -> str:
     """The query as one line of SQL with its values in place, for people to read (programs bind them)."""
-    sql, parameters = query.to_sql(table)
-    pieces = sql.split("?")
-    if len(pieces) != len(parameters) + 1:  # a question mark in a name
-        return f"{sql}  -- {parameters}"
-    values = [
-        f"'{value.replace(chr(39), chr(39) * 2)}'" if isinstance(value, str) else f"{value!r}" for value in parameters
+    clauses = [
+        condition_sql(each, table, _literal(bound_as_written(each, table)))
+        for each in sorted(query.conditions, key=written_order)
     ]
-    return "".join(piece + value for piece, value in zip(pieces, [*values, ""], strict=True))
+    return select_sql(query.select, query.aggregate, table) + (" WHERE " + " AND ".join(clauses) if clauses else "")
+
+
+def _literal(value: str | float) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,31 @@ from bonafide.examples import Example
 from bonafide.serve.limits import Limits, at_most
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.cells import Tally, stored_column
-from bonafide.tasks.sql.readers import read_csv
-from bonafide.tasks.sql.tables import Table, unique_names
+from bonafide.tasks.sql.delimited import read_csv, widest_header
+from bonafide.tasks.sql.readers import kind_of
+from bonafide.tasks.sql.tables import Table, stored_names, unique_names
 from bonafide.tasks.task import Task
 from bonafide.web.answers import RefusedError
 
 _PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zX": "xz", b"(\xb5/\xfd": "zstd"}
-_DELIMITERS = b",;\t|"
-_LINE_END = re.compile(rb"[\r\n]")
 
 
 def table_of_csv(data: bytes, limits: Limits) -> Table:
     """The table of a CSV file, checked before it is read and after."""
     kind = next((name for start, name in _PACKED.items() if data.startswith(start)), None)
     if kind is not None:
-        raise RefusedError(415, f"A table must not be compressed; this is a {kind} file. Unpack it first.")
+        workbook = " (an Excel workbook is one: save its sheet as CSV)" if kind == "zip" else ""
+        raise RefusedError(415, f"A table must not be compressed; this is a {kind} file{workbook}. Unpack it first.")
+    if (other := kind_of(data)) is not None:
+        raise RefusedError(
+            415, f"This is a {other} file, and a table is brought as CSV. Export it, or start the server with --table."
+        )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RefusedError(415, "This is text in UTF-16. Save the table as CSV in UTF-8.")
-    lines, width = data.count(b"\n") + data.count(b"\r") + 1, _width(data)
+    lines = data.count(b"\n") + data.count(b"\r") + 1
     at_most(lines, 4 * limits.rows, "lines")
-    at_most(lines * width, 4 * limits.cells, "cells, counting every line as long as the header,")
-    table = read_csv(Path("table.csv"), data, {})
+    at_most(lines * widest_header(data), 4 * limits.cells, "cells, counting every line as long as the header")
+    table = read_csv(Path("table.csv"), data, {}, "table")
     _check(table.header, len(table.rows), limits)
     for row in table.rows:
         for cell in row:
@@ -58,7 +61,8 @@ def table_of_rows(rows: Sequence[Mapping[str, Any]], limits: Limits) -> Table:
         columns.append(stored_column(name, values, False, None, Tally(name)))
     header, renamed = unique_names(list(names))
     cells_by_row = list(zip(*(cells for _, cells, _ in columns), strict=True))
-    return prepared(Table("table", header, tuple(kind for kind, _, _ in columns), cells_by_row, renamed))
+    types, stored = tuple(kind for kind, _, _ in columns), stored_names(list(names), header)
+    return prepared(Table("table", header, types, cells_by_row, renamed, stored))
 
 
 def passage_of(text: str) -> Passage:
@@ -86,15 +90,3 @@ def _check(header: Sequence[str], rows: int, limits: Limits) -> None:
     at_most(rows * len(header), limits.cells, "cells")
     for name in header:
         at_most(len(name), limits.cell, "characters in a column name")
-
-
-def _width(data: bytes) -> int:
-    """At most so many columns the header has: it ends with the first line that closes its quotes."""
-    end = quotes = start = 0
-    while True:
-        found = _LINE_END.search(data, start)
-        end = len(data) if found is None else found.start()
-        quotes += data.count(b'"', start, end)
-        if quotes % 2 == 0 or end == len(data):
-            return 1 + max(data.count(bytes([each]), 0, end) for each in _DELIMITERS)
-        start = end + 1

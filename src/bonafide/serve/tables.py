@@ -124,14 +124,14 @@ class Tables:
 
     def shown(self, solution: Query, context: Table, question: str) -> dict[str, Any]:
         """SQL with its values in place and apart, what it returns, and the rows it selects, counted from 0."""
-        sql, parameters = solution.to_sql(context)
+        sql, _ = solution.to_sql(context)
         rows = selected_rows(solution, context).nonzero()[0].tolist()
         answer = _as_written(solution, context, rows)
         return {
             "solution": bound_sql(solution, context),
             "answer": None if answer is None else listed(answer, self._limits),
             "sql": sql,
-            "parameters": listed(parameters),
+            "parameters": listed(solution.values_as_written(context)),
             "rows": rows[:SHOWN_ROWS],
             "rows_selected": len(rows),
         }

@@ -92,11 +92,25 @@ async def _wrong(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    problems = [
-        {"field": ".".join(map(str, each["loc"][1:])) or "body", "expected": each["msg"]} for each in error.errors()
-    ]
+    said: dict[str, dict[str, None]] = {}  # what may be of several kinds has a message of each
+    for each in error.errors():
+        said.setdefault(_field(each, error.body), {})[each["msg"]] = None
+    problems = [{"field": field, "expected": " or ".join(messages)} for field, messages in said.items()]
     first = problems[0]
     return error_response(422, f"{first['field']}: {first['expected']}.", _accept(request), problems=problems)
+
+
+def _field(problem: dict[str, Any], body: Any) -> str:
+    """Where in the body a problem is, without the name of the kind that was tried there."""
+    place: list[str] = []
+    for part in problem["loc"][1:]:
+        try:
+            body = body[part]
+        except (KeyError, IndexError, TypeError):
+            if problem["type"] != "missing":
+                break
+        place.append(str(part))
+    return ".".join(place) or "body"
 
 
 async def _plain(request: Request, error: Exception) -> Response:

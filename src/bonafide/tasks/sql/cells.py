@@ -161,7 +161,7 @@ def stored_column(
 ) -> tuple[ColumnType, list[Cell], list[Coercion]]:
     """A column of stored numbers, texts and bytes; ``numeric`` is what the file declares."""
     if wanted == "text" or (wanted is None and any(value.__class__ is str for value in values)):
-        values = [_digits(value, tally) if value.__class__ is int else value for value in values]
+        values = [_digits(value, tally) if isinstance(value, (int, Decimal)) else value for value in values]
     cells: list[Cell] = [
         value if value is None or value.__class__ is str else _stored(value, tally) for value in values
     ]
@@ -207,16 +207,6 @@ def shortest(value: float, kind: Any, tally: Tally) -> float:
     if short != value and not math.isnan(value):
         tally.changed("single precision", value, short)
     return short
-
-
-def from_decimal(value: Decimal, tally: Tally) -> int | float:
-    """A decimal as a number: whole where its type has no decimals."""
-    if value.as_tuple().exponent == 0:
-        return int(value)
-    number = float(value)
-    if Decimal(repr(number)) != value:
-        tally.changed("rounded", str(value), number)
-    return number
 
 
 @dataclass(slots=True)
@@ -376,19 +366,27 @@ def _shown(value: object) -> str:
     """A cell in an example: NULL, or its beginning as Python writes it."""
     if value is None:
         return "NULL"
-    text = repr(value)
+    text = format(value, "f") if isinstance(value, Decimal) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _digits(value: int, tally: Tally) -> str:
-    """A whole number in a column of texts, however large: ids must stay apart."""
-    tally.changed("number as text", value, str(value))
-    return str(value)
+def _digits(value: int | Decimal, tally: Tally) -> str:
+    """An exact number in a column of texts, with all of its digits: large ids stay apart, 1.50 keeps its zero."""
+    text = format(value, "f") if isinstance(value, Decimal) else str(value)
+    tally.changed("number as text", value, text)
+    return text
 
 
 def _stored(value: Any, tally: Tally) -> Cell:
     """One stored value as a cell."""
     cell: Cell
+    if isinstance(value, Decimal):
+        number = float(value)
+        if value.as_tuple().exponent != 0:
+            if Decimal(repr(number)) != value:
+                tally.changed("rounded", value, number)
+            return number
+        value = int(value)  # its type has no decimals
     if isinstance(value, int):
         cell = value if float(value) == value else float(value)
         kind = "rounded"

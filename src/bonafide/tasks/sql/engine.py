@@ -29,7 +29,7 @@ class Engine:
         self._steps = 0
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         columns = ", ".join(
-            f"{quoted(name)} {kind.upper()}" for name, kind in zip(table.header, table.types, strict=True)
+            f"{quoted(name)} {kind.upper()}" for name, kind in zip(table.sql_names, table.types, strict=True)
         )
         self._connection.execute(f"CREATE TABLE {quoted(table.id)} ({columns})")
         marks = ", ".join("?" * len(table.header))

@@ -82,12 +82,17 @@ class Query:
     def to_sql(self, table: Table) -> tuple[str, list[str | float]]:
         """SQL text with quoted identifiers, and the values to bind.
 
-        Text compares without regard to (ASCII) case, so the statement also runs on the original data.
+        Text compares without regard to (ASCII) case, so the statement also runs on the original data; there texts with
+        other letters are to be bound as :meth:`values_as_written`.
         """
         conditions = sorted(self.conditions, key=written_order)
         clauses = " AND ".join(condition_sql(condition, table) for condition in conditions)
         where = f" WHERE {clauses}" if clauses else ""
         return select_sql(self.select, self.aggregate, table) + where, [bound(each) for each in conditions]
+
+    def values_as_written(self, table: Table) -> list[str | float]:
+        """The values to bind where the statement is to run on the user's own table."""
+        return [bound_as_written(each, table) for each in sorted(self.conditions, key=written_order)]
 
 
 def written_order(condition: Condition) -> tuple[int, int, str]:
@@ -95,15 +100,15 @@ def written_order(condition: Condition) -> tuple[int, int, str]:
     return condition.column, condition.operator, str(condition.value)
 
 
-def condition_sql(condition: Condition, table: Table) -> str:
-    """The SQL of a condition, its value to be bound."""
+def condition_sql(condition: Condition, table: Table, value: str = "?") -> str:
+    """The SQL of a condition; its value is to be bound, or is said."""
     fold = " COLLATE NOCASE" if isinstance(condition.value, str) else ""
-    return f"{quoted(table.header[condition.column])} {condition.operator.sql} ?{fold}"
+    return f"{quoted(table.sql_names[condition.column])} {condition.operator.sql} {value}{fold}"
 
 
 def select_sql(select: int, aggregate: Aggregate, table: Table) -> str:
     """The SQL of a query up to its conditions."""
-    cell = quoted(table.header[select])
+    cell = quoted(table.sql_names[select])
     if aggregate in (Aggregate.MAX, Aggregate.MIN) and table.types[select] == "text":
         cell += " COLLATE NOCASE"
     if aggregate is not Aggregate.NONE:
@@ -115,6 +120,20 @@ def bound(condition: Condition) -> str | float:
     """The value to bind for a condition; whole numbers as integers."""
     value = condition.value
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def bound_as_written(condition: Condition, table: Table) -> str | float:
+    """The value to bind in SQL that is to run on the user's own table, where cells are not in lower case.
+
+    SQLite folds the case of ASCII letters alone; a text with others is bound as its cells write it, if all do alike.
+    """
+    value = bound(condition)
+    if not isinstance(value, str) or value.isascii() or condition.operator is not Operator.EQUAL:
+        return value
+    rows = np.flatnonzero(table.columns[condition.column].equal(value)).tolist()
+    cells = {str(table.rows[row][condition.column]) for row in rows}
+    folded = {cell.encode(errors="surrogatepass").lower() for cell in cells}
+    return min(cells) if len(folded) == 1 else value
 
 
 def parse_query(solution: dict[str, Any], table: Table) -> Query:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from bonafide.errors import BonafideError
 from bonafide.examples import Check, DateAnswer, Example, answer_to_json, describe
 from bonafide.files import content_hash, described
+from bonafide.tasks.sql.columns import file_id
 from bonafide.tasks.sql.tables import ColumnType, Table, TableFile
 
 
@@ -28,6 +29,10 @@ class Tables(Protocol):
 
 class LoadedTables(dict[str, Table]):
     """Tables that were read from CSV, Parquet or SQLite files and are held in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, int] = {}  # the table's file, by its place among those that were given
 
     def raw(self, name: str) -> Table:
         """The table itself."""
@@ -64,11 +69,13 @@ class TableSource:
 
     def description(self, store: Path) -> dict[str, Any]:
         """What a manifest says of these tables; paths are relative to the store."""
+        several = {"files": self.tables.files} if isinstance(self.tables, LoadedTables) and len(self.paths) > 1 else {}
         return {
             "tables": described(self.paths, store),
             "jsonl": isinstance(self.tables, TableFile),
             "types": dict(self.types),
             "context": self.default,
+            **several,  # which of the files a context names: the hashes of their contents do not say it
         }
 
     def _names(self) -> str:
@@ -83,8 +90,12 @@ def open_tables(
     files: Sequence[Path] = (),
     types: Mapping[str, ColumnType] | None = None,
     context: str | None = None,
+    names: Sequence[str] = (),
 ) -> TableSource:
-    """Tables from ``tables.jsonl``, or from CSV, Parquet and SQLite files whose tables go by their names."""
+    """Tables from ``tables.jsonl``, or from CSV, Parquet and SQLite files whose tables go by their names.
+
+    ``names``: what to call the table of each CSV or Parquet file, where it is not the name of the file.
+    """
     if (tables is None) == (not files):
         raise BonafideError(
             "Say where the tables are: either --tables tables.jsonl (beside the examples it is found by itself) "
@@ -99,23 +110,34 @@ def open_tables(
     else:
         from bonafide.tasks.sql.readers import read_files
 
-        source = LoadedTables()
-        for path, table in read_files(files, types or {}):
-            if table.id in source:
-                raise BonafideError(f"Two tables are called {table.id!r}; the second is in {path}. Rename one.")
-            source[table.id] = table
+        source = loaded = LoadedTables()
+        for place, table in read_files(files, types or {}, names):
+            if table.id in loaded:
+                raise BonafideError(f"Two tables are called {table.id!r}; the second is in {files[place]}. Rename one.")
+            loaded[table.id] = table
+            loaded.files[table.id] = place
         paths = tuple(files)
     if context is not None and context not in source:
         raise BonafideError(f"--context names no table: expected one of {sorted(source)[:10]}, found {context!r}.")
-    names = list(source)
-    default = context if context is not None else names[0] if files and len(names) == 1 else None
+    only = next(iter(source)) if files and len(source) == 1 else None
+    default = context if context is not None else only
     return TableSource(source, paths, types or {}, default)
 
 
 def as_options(files: Sequence[Path], types: Mapping[str, ColumnType]) -> str:
     """Tables as they are given on the command line."""
-    given = [f"--table {shlex.quote(str(path))}" for path in files]
-    return " ".join([*given, *(f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items())])
+    return " ".join([*(f"--table {shlex.quote(str(path))}" for path in files), *_type_options(types)])
+
+
+def shown_by(source: TableSource) -> str:
+    """The command that shows how these tables were read."""
+    return " ".join(
+        ["bonafide table", *(shlex.quote(str(path)) for path in source.paths), *_type_options(source.types)]
+    )
+
+
+def _type_options(types: Mapping[str, ColumnType]) -> list[str]:
+    return [f"--type {shlex.quote(f'{column}={kind}')}" for column, kind in types.items()]
 
 
 def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, files: Sequence[Path]) -> TableSource:
@@ -136,4 +158,7 @@ def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, fi
         if content_hash(path) != each["sha256"]:
             raise BonafideError(f"{path} is not the file that this store was searched over: its content differs.")
     jsonl = inputs["jsonl"]
-    return open_tables(paths[0] if jsonl else None, () if jsonl else paths, inputs["types"], inputs["context"])
+    if jsonl:
+        return open_tables(paths[0], (), inputs["types"], inputs["context"])
+    # Contexts name the tables of CSV and Parquet files as the files were called when they were searched.
+    return open_tables(None, paths, inputs["types"], inputs["context"], [file_id(path) for path in recorded])

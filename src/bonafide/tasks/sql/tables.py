@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,6 +61,12 @@ class Table:
     types: tuple[ColumnType, ...]
     rows: Sequence[tuple[Cell, ...]]
     coercions: tuple[Coercion, ...] = ()
+    stored: tuple[str, ...] = ()  # the columns as the user's own file calls them, where that differs from the header
+
+    @property
+    def sql_names(self) -> tuple[str, ...]:
+        """What SQL calls the columns: it is to run on the user's own table, where a name may begin with a space."""
+        return self.stored or self.header
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -197,6 +204,20 @@ def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[Coercion
             kind = "empty name" if not original.strip() else "name used twice"
             coercions.append(Coercion(name, kind, 1, f"{original!r} → {name!r}"))
     return tuple(names), tuple(coercions)
+
+
+def stored_names(titles: Sequence[str], header: tuple[str, ...]) -> tuple[str, ...]:
+    """The titles of a file as far as SQLite can tell them apart, and else the header's names; () for the header."""
+
+    def folded(name: str) -> bytes:
+        return name.encode(errors="surrogatepass").lower()  # ASCII alone, as SQLite does
+
+    times = Counter(map(folded, titles))
+    names = tuple(
+        title if title.strip() and "\0" not in title and times[folded(title)] == 1 else name
+        for title, name in zip(titles, header, strict=True)
+    )
+    return () if names == header or len(set(map(folded, names))) < len(names) else names
 
 
 class TableFile(LineFile):
