@@ -138,6 +138,38 @@ def test_years_are_told_from_other_numbers():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("44 BC, 30 B.C., 5 BCE, 3 bc, 10,000 BC, the 440s BC", [-43, -29, -4, -2, -9999, -439]),
+        ("from 264–146 BC, 2181 to 2055 BC", [-263, -145, -2180, -2054]),
+        ("AD 14, A.D. 15, 16 AD, 17 CE, 18 A.D. it was", [14, 15, 16, 17, 18]),
+        ("31 BC to 14 AD", [-30, 14]),
+        ("30 ad campaigns, 12 to 44 kings, BC 5", []),
+    ],
+)
+def test_years_before_the_era_are_ordered_by_time(text, expected):
+    years = (NumberKind.YEAR, NumberKind.DECADE)
+    assert [each.rank for each in Passage(text).numbers if each.kind in years] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "months", "years"),
+    [
+        ("15 March 44 BC; 2 September 31 BC", 4919, 162, 13),
+        ("2 September 31 BC; 15 March 44 BC", 4919, 162, 13),
+        ("31 December 1 BC; 1 January 1 AD", 1, 1, 0),
+        ("15 March 44 BC; 15 March 44 AD", 31777, 1044, 87),
+        ("15 March 44 BC; 17 March", 2, 0, None),
+    ],
+)
+def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
+    first, second = whole_dates(text)
+    assert days_between(first, second) == days
+    assert months_between(first, second) == months
+    assert years_between(first, second) == years
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("24 October 1596", [("24 October 1596", 24, 10, 1596)]),
         ("October 24, 1596", [("October 24, 1596", 24, 10, 1596)]),
         ("the 24th of October, 1596", [("24th of October, 1596", 24, 10, 1596)]),

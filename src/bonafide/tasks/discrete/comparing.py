@@ -80,7 +80,7 @@ def _by(
         numbers = passage.numbers[mine], passage.numbers[theirs]
         if number_class(numbers[0]) != number_class(numbers[1]):
             return
-        larger, smaller = numbers[0].value > numbers[1].value, numbers[0].value < numbers[1].value
+        larger, smaller = numbers[0].rank > numbers[1].rank, numbers[0].rank < numbers[1].rank
         kind = ActionKind.NUMBER
     else:
         dates = passage.dates[mine], passage.dates[theirs]

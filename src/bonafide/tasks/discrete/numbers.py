@@ -42,6 +42,12 @@ class NumberMention:
     end: int
     value: Fraction
     kind: NumberKind
+    before_era: bool = False  # a year BC
+
+    @property
+    def rank(self) -> Fraction:
+        """What it is ordered by: its value, and for years BC a count that rises with time; 1 BC is the year 0."""
+        return 1 - self.value if self.before_era else self.value
 
 
 _SMALL_WORDS = (
@@ -73,10 +79,13 @@ _GROUPS = {"once": 1, "twice": 2, "thrice": 3, "pair": 2, "couple": 2, "duo": 2,
 _DASHES = frozenset("-–—‒−")
 _MINUS = frozenset("-−–")
 _CURRENCY = frozenset("$€£¥")
-_ERAS = frozenset(("bc", "ad", "bce", "ce"))
+_ERAS = {"BC": "BC", "BCE": "BC", "AD": "AD", "CE": "AD", "bc": "BC", "bce": "BC"}  # no ad: thirty ad campaigns
+_DOTTED_ERAS = {("b", "c"): "BC", ("a", "d"): "AD", ("c", "e"): "AD"}
+_UNTIL = frozenset((*_DASHES, "to", "and", "until", "till"))
 _PLAIN = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+")
 _MOST_DIGITS = 30  # longer runs of digits are names or noise, and cost time without end
 _LARGEST_DENOMINATOR = 10
+_LONGEST_YEAR = len("100,000")
 _COMMAS_OUT = str.maketrans("", "", ",")
 
 
@@ -92,7 +101,15 @@ def find_numbers(tokens: Tokens) -> tuple[NumberMention, ...]:
                 after = max(after, last + 1)  # words within a number in words are no numbers of their own
         position = after
     return tuple(
-        NumberMention(first, last, tokens.starts[first], tokens.ends[last], value, kind)
+        NumberMention(
+            first,
+            last,
+            tokens.starts[first],
+            tokens.ends[last],
+            value,
+            kind,
+            kind in (NumberKind.YEAR, NumberKind.DECADE) and _is_before_era(tokens, first, last),
+        )
         for (first, last, value), kind in sorted(found.items(), key=lambda item: item[0])
     )
 
@@ -279,16 +296,42 @@ def _percent_end(tokens: Tokens, after: int) -> int | None:
 
 def _looks_like_year(tokens: Tokens, position: int) -> bool:
     word, lower = tokens.words[position], tokens.lower
+    if position and lower[position - 1] in _CURRENCY:
+        return False
+    if _is_before_era(tokens, position, position):
+        return True
     if not _is_whole(word) or not 1 <= len(word) <= 4 or word[0] == "0":
         return False
-    if position and (lower[position - 1] in _CURRENCY or lower[position - 1] == "ad"):
-        return lower[position - 1] == "ad"
-    following = lower[position + 1] if position + 1 < len(tokens) else ""
-    if following in _ERAS:
+    if _era(tokens, position + 1) or _era(tokens, position - 1) == "AD" or _era(tokens, position - 4) == "AD":
         return True
+    following = lower[position + 1] if position + 1 < len(tokens) else ""
     if len(word) < 4:
         return position > 0 and lower[position - 1] == "year"
     return 1000 <= int(word) < 2100 and following not in _MULTIPLIERS
+
+
+def _is_before_era(tokens: Tokens, first: int, last: int) -> bool:
+    """Whether the number here is a year BC; so is the 264 of *264–146 BC*, where the later year is the smaller."""
+    if tokens.words[first].startswith("0"):
+        return False
+    if _era(tokens, last + 1) == "BC":
+        return "." not in tokens.words[first] and len(tokens.words[first]) <= _LONGEST_YEAR
+    closing = last + 2
+    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or _era(tokens, closing + 1) != "BC":
+        return False
+    opened, closed = tokens.words[last], tokens.words[closing]
+    if not (_is_whole(opened) and _is_whole(closed)) or len(opened) > _LONGEST_YEAR:
+        return False
+    return int(opened) > int(closed)
+
+
+def _era(tokens: Tokens, at: int) -> str:
+    """BC or AD, where an era stands at this token, perhaps with dots; else nothing."""
+    if not 0 <= at < len(tokens):
+        return ""
+    if at + 3 < len(tokens) and tokens.words[at + 1] == "." and all(map(tokens.joined, (at + 1, at + 2, at + 3))):
+        return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if tokens.words[at + 3] == "." else ""
+    return _ERAS.get(tokens.words[at], "")
 
 
 def _range_opening(tokens: Tokens, position: int) -> int | None:
