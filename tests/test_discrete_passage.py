@@ -129,6 +129,30 @@ def test_the_usual_ways_to_write_a_number(text, expected):
     assert numbers(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("half a million men", [("half a million", "500000")]),
+        ("a half-million, half million", [("a half-million", "500000"), ("half million", "500000")]),
+        ("half a dozen or half-dozen", [("half a dozen", "6"), ("half-dozen", "6")]),
+        ("a quarter of a million", [("a quarter of a million", "250000")]),
+        ("a quarter million", [("a quarter million", "250000")]),
+        ("three-quarters of a million", [("three-quarters of a million", "750000")]),
+        ("two thirds of a billion", [("two thirds of a billion", "2000000000/3")]),
+        ("one and a half million", [("one and a half million", "1500000")]),
+        ("a million and a half", [("a million and a half", "1500000")]),
+        ("2 and a half million", [("2", "2"), ("2 and a half million", "2500000")]),
+        ("2½ million", [("2", "2"), ("2½", "5/2"), ("2½ million", "2500000")]),
+        ("3/4 million", [("3", "3"), ("3/4", "3/4"), ("3/4 million", "750000")]),
+        ("2 dozen", [("2", "2"), ("2 dozen", "24")]),
+        ("half of them, half an hour", [("half", "1/2"), ("half", "1/2")]),
+        ("a third million, the third quarter", [("third", "3"), ("third", "3")]),
+    ],
+)
+def test_a_part_of_a_scale_is_one_number(text, expected):
+    assert numbers(text) == expected
+
+
 def test_years_are_told_from_other_numbers():
     passage = Passage("In 1648 a total of 1,648 men, 1648% more, paid $1648; year 846, 44 BC.")
     years = [passage.text[each.start : each.end] for each in passage.numbers if each.kind is NumberKind.YEAR]

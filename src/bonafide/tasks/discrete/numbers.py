@@ -59,6 +59,8 @@ _TENS_WORDS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty
 _TENS = {word: 10 * value for value, word in enumerate(_TENS_WORDS, start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLIERS = {"hundred": 100, **_SCALES}
+_TIMES = {"dozen": 12, **_MULTIPLIERS}
+_BEFORE_A_SCALE: dict[str, tuple[tuple[str, ...], ...]] = {"half": (("a",), ()), "quarter": ((),)}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "bn": 10**9, "b": 10**9, "tn": 10**12}
 _ORDINAL_WORDS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
@@ -97,8 +99,8 @@ def find_numbers(tokens: Tokens) -> tuple[NumberMention, ...]:
         after = position + 1
         for first, last, value, kind in _readings(tokens, position):
             found.setdefault((first, last, value), kind)
-            if first == position and not _is_digits(tokens.words[position]):
-                after = max(after, last + 1)  # words within a number in words are no numbers of their own
+            if first == position and (kind is NumberKind.SCALED or not _is_digits(tokens.words[position])):
+                after = max(after, last + 1)  # words within a number are no numbers of their own
         position = after
     return tuple(
         NumberMention(
@@ -142,8 +144,8 @@ def _readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         # digits right after a letter belong to a name: B52, but not the 2 of Q3-2
         if not (tokens.joined(position) and tokens.words[position - 1][-1].isalpha()):
             yield from _digit_readings(tokens, position)
-    elif len(word) == 1 and word.isnumeric() and not word.isdigit():  # ½
-        yield position, position, Fraction(unicodedata.numeric(word)).limit_denominator(100), NumberKind.FRACTION
+    elif (part := _sign_fraction(word)) is not None:
+        yield from _fraction_readings(tokens, position, position, part, _is_digits(_joined_before(tokens, position)))
     else:
         yield from _word_readings(tokens, position)
 
@@ -171,19 +173,41 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     yield position, position, value, kind
     if opening is not None and (year := _abbreviated_year(words[opening], word)) is not None:
         yield position, position, Fraction(year), NumberKind.YEAR
-    if following in _MULTIPLIERS:
-        yield position, after, value * _MULTIPLIERS[following], NumberKind.SCALED
+    if following in _TIMES and _digit_fraction(tokens, position - 2) is None:  # not the 2 of 1/2 million
+        yield position, after, value * _TIMES[following], NumberKind.SCALED
     elif joined and following in _SHORT_SCALES and position > 0 and words[position - 1] in _CURRENCY:
         yield position, after, value * _SHORT_SCALES[following], NumberKind.SCALED
     if (part := _digit_fraction(tokens, position)) is not None:
-        yield position, position + 2, part, NumberKind.FRACTION
-        if position > 0 and _is_whole(words[position - 1]) and not tokens.joined(position):
-            yield position - 1, position + 2, Fraction(words[position - 1]) + part, NumberKind.FRACTION
-    elif len(following) == 1 and following.isnumeric() and not following.isdigit() and joined:  # 2½
-        part = Fraction(unicodedata.numeric(following)).limit_denominator(100)
-        yield position, after, value + part, NumberKind.FRACTION
+        mixed = position > 0 and _is_whole(words[position - 1]) and not tokens.joined(position)
+        yield from _fraction_readings(tokens, position, position + 2, part, mixed)
+        if mixed:
+            yield from _fraction_readings(tokens, position - 1, position + 2, Fraction(words[position - 1]) + part)
+    elif joined and (part := _sign_fraction(following)) is not None:  # 2½
+        yield from _fraction_readings(tokens, position, after, value + part)
+    elif (scale := _after(tokens, position, "and", "a", "half")) is not None and lower[scale] in _TIMES:
+        yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.SCALED
     if position > 0 and _is_negative(tokens, position):
         yield position - 1, position, -value, NumberKind.SIGNED
+
+
+def _fraction_readings(
+    tokens: Tokens, first: int, last: int, value: Fraction, after_a_whole: bool = False
+) -> Iterator[_Reading]:
+    """A fraction, and what it is of the scale that follows it: *2½ million*, whose ½ alone is not half a million."""
+    yield first, last, value, NumberKind.FRACTION
+    if not after_a_whole and last + 1 < len(tokens) and tokens.lower[last + 1] in _TIMES:
+        yield first, last + 1, value * _TIMES[tokens.lower[last + 1]], NumberKind.SCALED
+
+
+def _joined_before(tokens: Tokens, position: int) -> str:
+    return tokens.words[position - 1] if tokens.joined(position) else ""
+
+
+def _sign_fraction(word: str) -> Fraction | None:
+    """½ and its like."""
+    if len(word) != 1 or not word.isnumeric() or word.isdigit():
+        return None
+    return Fraction(unicodedata.numeric(word)).limit_denominator(100)
 
 
 def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
@@ -195,6 +219,9 @@ def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if word in _GROUPS:
         yield position, position, Fraction(_GROUPS[word]), NumberKind.CARDINAL
         return
+    if word in _BEFORE_A_SCALE and (end := _scale_of_part(tokens, position)) is not None:
+        yield position, end, Fraction(_TIMES[lower[end]], _PARTS[word]), NumberKind.CARDINAL
+        return
     if word == "half" and position + 1 < len(tokens) and lower[position + 1] in ("of", "the", "a", "an"):
         yield position, position, Fraction(1, 2), NumberKind.FRACTION
         return
@@ -202,11 +229,20 @@ def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if cardinal is None:
         return
     last, value, kind = cardinal
-    if kind is NumberKind.CARDINAL and (end := _part_end(tokens, last, value)) is not None:
+    part, half, scale = (_after(tokens, last, *words) for words in ((), ("and", "a"), ("and", "a", "half")))
+    if kind is NumberKind.ORDINAL:
+        yield position, last, Fraction(value), kind
+    elif part is not None and 0 < value < _PARTS.get(lower[part], 0) and (end := _scale_of_part(tokens, part)):
+        yield position, end, Fraction(value * _TIMES[lower[end]], _PARTS[lower[part]]), NumberKind.CARDINAL
+    elif half is not None and lower[half] == "half" and lower[last] in _TIMES:  # a million and a half
+        yield position, half, value + Fraction(_TIMES[lower[last]], 2), NumberKind.CARDINAL
+    elif scale is not None and lower[scale] in _TIMES:  # two and a half million
+        yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.CARDINAL
+    elif (end := _part_end(tokens, last, value)) is not None:
         yield position, end, Fraction(value, _PARTS[lower[end]]), NumberKind.FRACTION
     elif word in ("a", "an") and last == position:
         return
-    elif kind is NumberKind.CARDINAL and (end := _percent_end(tokens, last + 1)):
+    elif end := _percent_end(tokens, last + 1):
         yield position, end, Fraction(value), NumberKind.PERCENT
     else:
         yield position, last, Fraction(value), kind
@@ -280,6 +316,27 @@ def _part_end(tokens: Tokens, last: int, count: int) -> int | None:
     following = lower[end + 1] if end + 1 < len(tokens) else ""
     # one third-quarter touchdown is one touchdown
     return end if count == 1 and (following == "of" or (hyphen and following != "-")) else None
+
+
+def _scale_of_part(tokens: Tokens, at: int) -> int | None:
+    """Where *million* stands in *half a million*, *quarter of a million*, *half-dozen*, whose part stands here."""
+    for between in (("of", "a"), *_BEFORE_A_SCALE.get(tokens.lower[at], ())):
+        scale = _after(tokens, at, *between)
+        if scale is not None and tokens.lower[scale] in _TIMES:
+            return scale
+    return None
+
+
+def _after(tokens: Tokens, last: int, *words: str) -> int | None:
+    """The token that follows these words after token ``last``, hyphens aside; None where others stand there."""
+    at = last + 1
+    for word in (*words, None):
+        if at < len(tokens) and tokens.words[at] == "-" and tokens.joined(at):
+            at += 1
+        if at >= len(tokens) or (word is not None and tokens.lower[at] != word):
+            return None
+        at += word is not None
+    return at
 
 
 def _percent_end(tokens: Tokens, after: int) -> int | None:
