@@ -147,7 +147,10 @@ class TextSolver(nn.Module):
 
     @torch.no_grad()
     def decode(self, batch: TextBatch, beam: int = 1, top: int = 1) -> list[list[tuple[str, float]]]:
-        """For each example the ``top`` likeliest texts that a beam search finds, with log P, best first."""
+        """For each example the ``top`` likeliest texts that a beam search finds, with log P, best first.
+
+        A text that has not come to its end when it is cut has the probability of ending there.
+        """
         states = self.encoder(batch.pieces, batch.piece_counts, batch.question_pieces)
         width = max(beam, top)
         config = self._config
@@ -166,6 +169,10 @@ class TextSolver(nn.Module):
             attention_mask=_read_mask(batch).long(),
             generation_config=settings,
         )
+        ended = (found[:, 1:] == config.eos_token_id).any(1, keepdim=True)
+        if not ended.all():
+            closing = torch.where(ended, config.pad_token_id, config.eos_token_id)
+            found = torch.cat([found, closing], dim=1)
         texts = [each.strip() for each in self.tokenizer.batch_decode(found, skip_special_tokens=True)]
         owners = torch.arange(len(batch), device=found.device).repeat_interleave(top)
         padding = found == config.pad_token_id
