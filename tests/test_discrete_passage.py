@@ -200,6 +200,7 @@ def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
         ("24–26 October 1596", [("24 … October 1596", 24, 10, 1596), ("26 October 1596", 26, 10, 1596)]),
         ("October 24-26, 1596", [("October … 26, 1596", 26, 10, 1596), ("October 24 … 1596", 24, 10, 1596)]),
         ("1 May to 3 June 1644", [("1 May … 1644", 1, 5, 1644), ("3 June 1644", 3, 6, 1644)]),
+        ("1 May 2000–2 June 2001", [("1 May 2000", 1, 5, 2000), ("2 June 2001", 2, 6, 2001)]),
         ("May and June 1644", [("June 1644", None, 6, 1644)]),
         ("in May and June 1644", [("May … 1644", None, 5, 1644), ("June 1644", None, 6, 1644)]),
         ("1596-10-24", [("1596-10-24", 24, 10, 1596)]),

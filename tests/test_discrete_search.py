@@ -187,6 +187,12 @@ def test_what_came_first_is_told_by_dates():
     assert "argmax(fair: May 1600, flood: June 1601)" in shown
 
 
+def test_what_is_larger_is_told_by_all_of_a_number():
+    reading = read("Which was larger, Oslo or Riga?", "Oslo has 1.2 million people and Riga has 600,000.")
+    shown = [formula(program, reading, Language()) for program in search(reading, ("Oslo",), Language())]
+    assert "argmax(Oslo: 1.2 million, Riga: 600,000)" in shown
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "formulas"),
     [

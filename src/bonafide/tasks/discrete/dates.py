@@ -69,7 +69,7 @@ def find_dates(tokens: Tokens, numbers: Iterable[NumberMention]) -> tuple[DateMe
     years = {
         number.first: -int(number.value) if number.before_era else int(number.value)
         for number in numbers
-        if number.kind is NumberKind.YEAR
+        if number.kind is NumberKind.YEAR and not _begins_with_a_day(tokens, number.first)
     }
     found: list[_Date] = []
     position = 0
@@ -80,6 +80,13 @@ def find_dates(tokens: Tokens, numbers: Iterable[NumberMention]) -> tuple[DateMe
     _carry_years_back(tokens, found)
     mentions = {mention: None for date in found for mention in date.mentions()}
     return tuple(sorted(mentions, key=lambda mention: (mention.first, not mention.whole, mention.pieces)))
+
+
+def _begins_with_a_day(tokens: Tokens, position: int) -> bool:
+    """Whether 2 is a day, which after 2000 and a dash might be the year 2002: *1 May 2000–2 June 2001*."""
+    words, after = tokens.words, position + 1
+    follows = after < len(tokens) and words[after] in _MONTH
+    return follows and len(words[position]) <= 2 and words[position - 1] in _DASHES
 
 
 def days_between(one: DateMention, other: DateMention) -> int | None:
