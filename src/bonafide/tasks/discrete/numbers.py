@@ -171,8 +171,10 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if kind is NumberKind.CARDINAL and (opening is not None or _range_opens(tokens, position)):
         kind = NumberKind.RANGE
     yield position, position, value, kind
-    if opening is not None and (year := _abbreviated_year(words[opening], word)) is not None:
-        yield position, position, Fraction(year), NumberKind.YEAR
+    if opening is not None and kind is not NumberKind.YEAR:  # 18 AD is a year as it stands
+        year = _abbreviated_year(words[opening], word)
+        if year is not None:
+            yield position, position, Fraction(year), NumberKind.YEAR
     if following in _TIMES and _digit_fraction(tokens, position - 2) is None:  # not the 2 of 1/2 million
         yield position, after, value * _TIMES[following], NumberKind.SCALED
     elif joined and following in _SHORT_SCALES and position > 0 and words[position - 1] in _CURRENCY:
