@@ -248,6 +248,12 @@ def test_the_command_line_shows_the_formula_and_the_text_around_each_operand(
     assert listed[0]["answer"] == list(best.answer)
 
 
+def test_a_passage_of_windows_is_read_as_any_other(learned: Path, tmp_path: Path) -> None:
+    (tmp_path / "passage.txt").write_bytes(b"7 ships sank.\r\n9 came back.\r\n")
+    (best,) = answers_about(learned, "how many?", tmp_path / "passage.txt", top=1)
+    assert best.reading.passage.text == "7 ships sank.\n9 came back.\n"
+
+
 def test_a_passage_that_is_too_long_is_said_to_be_cut(
     learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,7 +269,11 @@ def test_a_passage_that_is_too_long_is_said_to_be_cut(
 
 @pytest.mark.parametrize(
     ("content", "question", "message"),
-    [(b"\xff\xfe7", "how many?", "not a text in UTF-8"), (b"7 ships", " ", "question is empty")],
+    [
+        (b"\xff\xfe7", "how many?", "expected UTF-8, found the byte 0xff at 1"),
+        (b" \r\n", "how many?", "holds no text: the passage is empty"),
+        (b"7 ships", " ", "question is empty"),
+    ],
 )
 def test_bad_passages_and_questions_are_refused_in_words(
     learned: Path, tmp_path: Path, content: bytes, question: str, message: str

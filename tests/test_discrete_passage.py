@@ -129,10 +129,66 @@ def test_the_usual_ways_to_write_a_number(text, expected):
     assert numbers(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("half a million men", [("half a million", "500000")]),
+        ("a half-million, half million", [("a half-million", "500000"), ("half million", "500000")]),
+        ("half a dozen or half-dozen", [("half a dozen", "6"), ("half-dozen", "6")]),
+        ("a quarter of a million", [("a quarter of a million", "250000")]),
+        ("a quarter million", [("a quarter million", "250000")]),
+        ("three-quarters of a million", [("three-quarters of a million", "750000")]),
+        ("two thirds of a billion", [("two thirds of a billion", "2000000000/3")]),
+        ("one and a half million", [("one and a half million", "1500000")]),
+        ("a million and a half", [("a million and a half", "1500000")]),
+        ("2 and a half million", [("2", "2"), ("2 and a half million", "2500000")]),
+        ("2½ million", [("2", "2"), ("2½", "5/2"), ("2½ million", "2500000")]),
+        ("3/4 million", [("3", "3"), ("3/4", "3/4"), ("3/4 million", "750000")]),
+        ("2 dozen", [("2", "2"), ("2 dozen", "24")]),
+        ("half of them, half an hour", [("half", "1/2"), ("half", "1/2")]),
+        ("a third million, the third quarter", [("third", "3"), ("third", "3")]),
+    ],
+)
+def test_a_part_of_a_scale_is_one_number(text, expected):
+    assert numbers(text) == expected
+
+
 def test_years_are_told_from_other_numbers():
     passage = Passage("In 1648 a total of 1,648 men, 1648% more, paid $1648; year 846, 44 BC.")
     years = [passage.text[each.start : each.end] for each in passage.numbers if each.kind is NumberKind.YEAR]
     assert years == ["1648", "846", "44"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("44 BC, 30 B.C., 5 BCE, 3 bc, 10,000 BC, the 440s BC", [-43, -29, -4, -2, -9999, -439]),
+        ("from 264–146 BC, 2181 to 2055 BC", [-263, -145, -2180, -2054]),
+        ("AD 14, A.D. 15, 16 AD, 17 CE, 18 A.D. it was", [14, 15, 16, 17, 18]),
+        ("31 BC to 14 AD", [-30, 14]),
+        ("30 ad campaigns, 12 to 44 kings, BC 5", []),
+    ],
+)
+def test_years_before_the_era_are_ordered_by_time(text, expected):
+    years = (NumberKind.YEAR, NumberKind.DECADE)
+    assert [each.rank for each in Passage(text).numbers if each.kind in years] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "months", "years"),
+    [
+        ("15 March 44 BC; 2 September 31 BC", 4919, 162, 13),
+        ("2 September 31 BC; 15 March 44 BC", 4919, 162, 13),
+        ("31 December 1 BC; 1 January 1 AD", 1, 1, 0),
+        ("15 March 44 BC; 15 March 44 AD", 31777, 1044, 87),
+        ("15 March 44 BC; 17 March", 2, 0, None),
+    ],
+)
+def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
+    first, second = whole_dates(text)
+    assert days_between(first, second) == days
+    assert months_between(first, second) == months
+    assert years_between(first, second) == years
 
 
 @pytest.mark.parametrize(
@@ -144,6 +200,7 @@ def test_years_are_told_from_other_numbers():
         ("24–26 October 1596", [("24 … October 1596", 24, 10, 1596), ("26 October 1596", 26, 10, 1596)]),
         ("October 24-26, 1596", [("October … 26, 1596", 26, 10, 1596), ("October 24 … 1596", 24, 10, 1596)]),
         ("1 May to 3 June 1644", [("1 May … 1644", 1, 5, 1644), ("3 June 1644", 3, 6, 1644)]),
+        ("1 May 2000–2 June 2001", [("1 May 2000", 1, 5, 2000), ("2 June 2001", 2, 6, 2001)]),
         ("May and June 1644", [("June 1644", None, 6, 1644)]),
         ("in May and June 1644", [("May … 1644", None, 5, 1644), ("June 1644", None, 6, 1644)]),
         ("1596-10-24", [("1596-10-24", 24, 10, 1596)]),

@@ -187,6 +187,46 @@ def test_what_came_first_is_told_by_dates():
     assert "argmax(fair: May 1600, flood: June 1601)" in shown
 
 
+def test_a_year_with_its_era_is_one_number_of_an_extreme():
+    reading = read("What is the latest year?", "Kings of 44 AD, 1014-18 AD and 1600")
+    (program,) = (each for each in search(reading, (1600,), Language()) if each.operator is Operator.MAX)
+    check(program, reading, Language())
+    assert formula(program, reading, Language()) == "max(44, 1014, 18, 1600)"
+
+
+def test_what_is_larger_is_told_by_all_of_a_number():
+    reading = read("Which was larger, Oslo or Riga?", "Oslo has 1.2 million people and Riga has 600,000.")
+    shown = [formula(program, reading, Language()) for program in search(reading, ("Oslo",), Language())]
+    assert "argmax(Oslo: 1.2 million, Riga: 600,000)" in shown
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "formulas"),
+    [
+        (
+            "Which came first, Actium or Philippi?",
+            "Philippi",
+            ["argmin(Philippi: 42, Actium: 31)", "Philippi"],
+        ),
+        ("Which came last, Actium or Philippi?", "Actium", ["argmax(Philippi: 42, Actium: 31)", "Actium"]),
+        ("What is the latest year that is told?", 14, ["14", "max(42, 31, 14)"]),
+        ("What is the earliest year that is told?", 42, ["42", "min(42, 31, 14)"]),
+        ("How many years lie between Actium and the end?", 17, ["17"]),
+        ("How many years lie between Actium and the end?", 45, ["31 + 14"]),
+        ("When was Philippi?", DateAnswer("", "", "42"), ["42"]),
+    ],
+)
+def test_what_happened_before_the_era_is_ordered_by_time(question, answer, formulas):
+    reading = read(
+        question, "Philippi was fought in 42 BC. Actium was fought in 31 BC by 17 ships. The end came in 14 AD."
+    )
+    language = Language(rules=rules_without(["question-span", "arithmetic-constant"]))
+    found = {formula(program, reading, language) for program in search(reading, [answer], language)}
+    assert found == set(formulas)
+    for program in search(reading, [answer], language):
+        assert score(value_texts(execute(program, reading, language)), [answer]).exact_match
+
+
 def test_a_text_that_reads_as_a_number_is_searched_as_both():
     assert {"value", "span"} <= set(found("How many yards?", "32"))
     assert "span" not in found("How many yards?", 32)

@@ -154,3 +154,18 @@ def test_a_store_over_inline_texts_takes_no_documents(tmp_path):
     assert documents_of_store(tmp_path, inputs).path is None
     with pytest.raises(BonafideError, match="leave --documents out"):
         documents_of_store(tmp_path, inputs, tmp_path / "documents.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("context", "is_text"),
+    [
+        ("Ada won.", True),
+        ("阿达赢了。", True),
+        ("siege-12", False),
+        ("Beyoncé", False),
+        ("Новгород", False),
+        ("…", False),
+    ],
+)
+def test_a_context_of_one_word_is_the_id_of_a_document_that_is_missing(context, is_text):
+    assert (context in open_documents(None).documents) == is_text

@@ -291,6 +291,28 @@ def test_a_text_file_is_a_document_of_what_blank_lines_separate(tmp_path):
     assert document.paragraphs == ("First line second line.", "Next: # not a heading, *plain*.")
 
 
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        ("---\ntitle: x\n---\nIn 1648.", ["In 1648."]),
+        ("---\n\nFirst part.\n\n---\n\nSecond part.", ["---", "First part.", "---", "Second part."]),
+        ("The war ended in\n1648. Peace came.", ["The war ended in 1648. Peace came."]),
+        ("- The war ended in\n  1648. Peace came.", ["The war ended in 1648. Peace came."]),
+        ("Three of them:\n1. Oslo\n2. Riga\n\n3) Cork", ["Three of them:", "Oslo", "Riga", "Cork"]),
+    ],
+)
+def test_markdown_does_not_take_text_for_marks(tmp_path, text, paragraphs):
+    (tmp_path / "notes.md").write_text(text)
+    assert list(read_document(tmp_path / "notes.md").paragraphs) == paragraphs
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["notes.txt", "notes.md"])
+def test_lines_end_as_each_system_ends_them(tmp_path, name, end):
+    (tmp_path / name).write_bytes(f"In 1648{end}it ended.{end}{end}Peace came.{end}".encode())
+    assert read_document(tmp_path / name).paragraphs == ("In 1648 it ended.", "Peace came.")
+
+
 def test_markdown_loses_its_marks_and_keeps_its_text(tmp_path):
     path = tmp_path / "guide.md"
     path.write_text(

@@ -220,9 +220,23 @@ def test_mentions_of_plain_text_come_back_as_they_were(kind):
         first, stop = encoded.run_of(mention)
         shown = mention_of(encoded, first, stop)
         assert shown.text(document).strip() == mention.text(document)
-        for window in (windows := cut_windows(encoded, 14, 5)).holding(first, stop):
+        windows = cut_windows(encoded, 14, 5)
+        earliest, count = windows.holding(first, stop)
+        for window in range(earliest, earliest + count):
             assert windows.begin[window] <= mention.start
             assert mention.end <= windows.end[window]
+
+
+@pytest.mark.parametrize(("room", "stride"), [(6, 2), (7, 7), (5, 9), (40, 3)])
+def test_the_windows_that_hold_a_run_are_found_at_once_and_are_all(room, stride):
+    document = Document("d", None, ("one two three four five six seven eight", "nine", "", "ten " * 20))
+    windows = cut_windows(encode_document(document, tokenizer_of("bytes")), room, stride)
+    last = int(windows.stop.max())
+    runs = [(-1, -1), *((first, stop) for first in range(last) for stop in range(first + 1, last + 1))]
+    earliest, counts = windows.holding(*np.array(runs).T)
+    for (first, stop), begin, count in zip(runs, earliest.tolist(), counts.tolist(), strict=True):
+        whole = np.flatnonzero((first >= 0) & (windows.first <= first) & (stop <= windows.stop))
+        assert list(range(begin, begin + count)) == whole.tolist()
 
 
 def test_the_window_around_a_mention_shows_most_on_its_shorter_side():

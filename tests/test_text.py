@@ -91,6 +91,10 @@ def test_answers_are_compared_as_numbers_where_both_are(one: Any, other: Any, sa
         ("The answer is $.50.", ".50"),
         ("3 * 4 = 12 m2", "12"),
         ("The answer isn't 5, it is 7.", "7"),
+        ("3/6 = 1/2", "1/2"),
+        ("They meet at 3:30.", "3:30"),
+        ("It is on the pages 10-14", "14"),
+        ("12 - 17 = -5", "-5"),
     ],
 )
 def test_the_answer_that_a_text_states(text: str, answer: str) -> None:

@@ -164,6 +164,14 @@ def test_a_checkpoints_own_way_to_generate_changes_nothing() -> None:
         assert own.decode(batch, beam) == plain.decode(batch, beam)
 
 
+def test_a_text_that_is_cut_has_the_probability_of_ending_there() -> None:
+    solver = build_text_solver(TextSpec(width=16, heads=2, vocabulary=320, positions=16), TEXTS, seed=3).eval()
+    solver.bart.final_logits_bias[0, solver.bart.config.eos_token_id] = -1000.0
+    found = solver.decode(solver.collate([solver.features("Who?", "")]), beam=3, top=3)[0]
+    assert len(found) == 3
+    assert all(score < -900 for _, score in found)  # the fifteen tokens alone are worth some −80
+
+
 def test_every_weight_gets_a_gradient(solver: TextSolver) -> None:
     batch = solver.collate([solver.features(QUESTIONS[0], CONTEXTS[0], CANDIDATES[0])])
     solver.zero_grad()

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,10 @@ class InlineDocuments:
     """Documents that stand in the examples themselves: the name of each is its text."""
 
     def __contains__(self, name: object) -> bool:
-        """One word is no text: it is the id of a document that is elsewhere. (Not all scripts part words.)"""
-        return isinstance(name, str) and (len(name.split()) > 1 or bool(name.strip() and not name.isascii()))
+        """One word is no text: it is the id of a document that is elsewhere. Not all scripts part words."""
+        if not isinstance(name, str):
+            return False
+        return len(name.split()) > 1 or any(unicodedata.category(letter) == "Lo" for letter in name)
 
     def __getitem__(self, name: str) -> Document:
         return Document("", None, (name,))

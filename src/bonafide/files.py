@@ -74,6 +74,20 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             yield stream
 
 
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, perhaps compressed, with a newline at the end of each line, whoever wrote it."""
+    with open_bytes(path) as stream:
+        raw = stream.read()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BonafideError(
+            f"Cannot read {path}: expected UTF-8, found the byte {raw[error.start]:#04x} at {error.start + 1:,}. "
+            "Save it as UTF-8."
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def open_seekable(path: Path) -> BinaryIO:
     """Open ``path`` to jump about in; a compressed one is unpacked once, where the operating system removes it."""
     if path.suffix not in (".gz", ".xz"):

@@ -290,7 +290,7 @@ def _predict_text(
 
 def _context(given: str | None) -> str:
     """The text of a file, or the text itself; one word alone is the name of a file, there or not."""
-    from bonafide.files import open_bytes
+    from bonafide.files import read_text
 
     if given is None:
         return ""
@@ -299,12 +299,7 @@ def _context(given: str | None) -> str:
     may_be_a_name = len(given.encode()) < 256
     if len(given.split()) > 1 and not (may_be_a_name and Path(given).is_file()):
         return given
-    with open_bytes(Path(given)) as stream:
-        data = stream.read()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BonafideError(f"{given} is no text in UTF-8 (byte {error.start:,}). Save it as UTF-8.") from None
+    return read_text(Path(given))
 
 
 def _predict_on_passage(

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from bonafide.errors import BonafideError
 from bonafide.evaluate.discrete import described
-from bonafide.files import open_bytes
+from bonafide.files import read_text
 from bonafide.learn.discrete import DiscreteAnswer
 from bonafide.learn.saved import load
 from bonafide.report.runs import check_reconstruction
@@ -23,14 +23,9 @@ from bonafide.tasks.discrete.program import PLAIN
 
 def answers_about(run: Path, question: str, path: Path, top: int, reconstruction: float = 0.0) -> list[DiscreteAnswer]:
     """Ask the model of a run about a text file; ``reconstruction``: see :meth:`Model.predict_all`."""
-    with open_bytes(path) as stream:
-        raw = stream.read()
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BonafideError(
-            f"{path} is not a text in UTF-8: byte {error.start} is {raw[error.start]:#04x}. Save it as UTF-8."
-        ) from None
+    text = read_text(path)
+    if not text.strip():
+        raise BonafideError(f"{path} holds no text: the passage is empty.")
     if not question.strip():
         raise BonafideError("The question is empty.")
     model = load(run)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN_PROBLEMS = 20
 _CONTROL = {"Cc", "Cf", "Cs", "Co", "Cn"}
+_KEPT = frozenset("\n\u200c\u200d")  # Persian, Hindi and emoji are written with joiners
 
 
 def problems_table(error: InvalidFileError) -> Grid:
@@ -241,4 +242,4 @@ def _plain(text: str) -> str:
 
 def harmless(text: str) -> str:
     """The same without terminal control."""
-    return "".join("�" if unicodedata.category(char) in _CONTROL and char != "\n" else char for char in text)
+    return "".join("�" if unicodedata.category(char) in _CONTROL and char not in _KEPT else char for char in text)

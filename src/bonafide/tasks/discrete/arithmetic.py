@@ -5,10 +5,11 @@ operands then takes one look-up for each choice of the first *k* − 1, not one 
 
 Most such programs are accidents, so which numbers go together is bounded (``language.operands``). *any*: all that
 the language has. *alike*, the default: two operands of one class (years and decades, percentages, ordinals, all
-others), three operands of one unit (the word after them, such as yards) or of one class and sentence, and three
-with a minus only for questions with a word that may ask for it (``COMBINING``); no operand is 0, and ordinals are
-operands only for questions with a word of rank (``RANKING``); a constant is 100, minus one or two percentages. What
-*any* has and *alike* has not is proposed where no rule found anything at all.
+others; a year BC is not subtracted from one AD, nor the other way round), three operands of one unit (the word after
+them, such as yards) or of one class and sentence, and three with a minus only for questions with a word that may ask
+for it (``COMBINING``); no operand is 0, and ordinals are operands only for questions with a word of rank
+(``RANKING``); a constant is 100, minus one or two percentages. What *any* has and *alike* has not is proposed where
+no rule found anything at all.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Figures:
         self.scale = lcm(*(number.value.denominator for number in numbers))
         self.values = [int(number.value * self.scale) for number in numbers]
         self.classes = [number_class(number) for number in numbers]
+        self.eras = [number.before_era for number in numbers]
         self.units = number_units(passage)
         self.where: dict[int, list[int]] = {}
         for index, value in enumerate(self.values):
@@ -114,27 +116,34 @@ def arithmetic(reading: Reading, answer: Fraction, language: Language, any_opera
         if language.max_operands >= 3 and language.has(Rule.ARITHMETIC_THREE):
             minus = any_operands or bool(COMBINING & set(reading.question.tokens.lower))
             yield from _three(known, target, any_operands, minus, known.operands(any_operands, reading))
-    others: list[tuple[_Operand, Fraction, str, Rule]] = []
+    others: list[tuple[_Operand, Fraction, str, bool, Rule]] = []
     if language.has(Rule.ARITHMETIC_CONSTANT):
         others += [
-            ((ActionKind.CONSTANT, index), Fraction(value), "percent", Rule.ARITHMETIC_CONSTANT)
+            ((ActionKind.CONSTANT, index), Fraction(value), "percent", False, Rule.ARITHMETIC_CONSTANT)
             for index, value in enumerate(language.constants)
             if any_operands or value == _PERCENT_WHOLE
         ]
     if language.question_numbers and language.has(Rule.ARITHMETIC_QUESTION):
         others += [
-            ((ActionKind.QUESTION_NUMBER, index), number.value, number_class(number), Rule.ARITHMETIC_QUESTION)
+            (
+                (ActionKind.QUESTION_NUMBER, index),
+                number.value,
+                number_class(number),
+                number.before_era,
+                Rule.ARITHMETIC_QUESTION,
+            )
             for index, number in enumerate(reading.question.numbers)
         ]
     if language.max_operands >= 2:
-        for operand, value, kind, rule in others:
+        for operand, value, kind, era, rule in others:
             whole = rule is Rule.ARITHMETIC_CONSTANT and not any_operands
-            for actions in _with_other(known, answer, operand, value, language, None if any_operands else kind, whole):
+            bound = None if any_operands else kind
+            for actions in _with_other(known, answer, operand, value, language, bound, era, whole):
                 yield actions, rule
 
 
 def _two(known: Figures, target: int, any_operands: bool, operands: frozenset[int]) -> Iterator[Proposal]:
-    values, classes, where = known.values, known.classes, known.where
+    values, classes, eras, where = known.values, known.classes, known.eras, known.where
     for one, value in enumerate(values):
         if one not in operands:
             continue
@@ -142,7 +151,8 @@ def _two(known: Figures, target: int, any_operands: bool, operands: frozenset[in
             if other > one and other in operands and (any_operands or classes[one] == classes[other]):
                 yield _written(Operator.ADD, one, other), Rule.ARITHMETIC_TWO
         for other in where.get(value - target, ()):
-            if other != one and other in operands and (any_operands or classes[one] == classes[other]):
+            alike = classes[one] == classes[other] and eras[one] == eras[other]
+            if other != one and other in operands and (any_operands or alike):
                 yield _written(Operator.SUBTRACT, one, other), Rule.ARITHMETIC_TWO
 
 
@@ -193,6 +203,7 @@ def _with_other(
     value: Fraction,
     language: Language,
     kind: str | None,
+    era: bool,
     only_from: bool,
 ) -> Iterator[Actions]:
     """Programs with one operand that does not stand in the passage; ``only_from``: subtracting from it alone."""
@@ -202,12 +213,15 @@ def _with_other(
         found = known.where.get(scaled, []) if scaled is not None else []
         return [index for index in found if kind is None or known.classes[index] == kind]
 
-    for index in at(value - answer):
+    def apart(number: Fraction) -> list[int]:
+        return [index for index in at(number) if kind is None or known.eras[index] == era]
+
+    for index in apart(value - answer):
         yield _mixed(Operator.SUBTRACT, operand, _number(index))
     if not only_from:
         for index in at(answer - value):
             yield _mixed(Operator.ADD, _number(index), operand)
-        for index in at(answer + value):
+        for index in apart(answer + value):
             yield _mixed(Operator.SUBTRACT, _number(index), operand)
     if language.max_operands < 3 or not language.has(Rule.ARITHMETIC_THREE) or len(known.values) > MOST_FOR_THREE:
         return

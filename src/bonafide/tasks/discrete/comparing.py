@@ -80,7 +80,7 @@ def _by(
         numbers = passage.numbers[mine], passage.numbers[theirs]
         if number_class(numbers[0]) != number_class(numbers[1]):
             return
-        larger, smaller = numbers[0].value > numbers[1].value, numbers[0].value < numbers[1].value
+        larger, smaller = numbers[0].rank > numbers[1].rank, numbers[0].rank < numbers[1].rank
         kind = ActionKind.NUMBER
     else:
         dates = passage.dates[mine], passage.dates[theirs]
@@ -97,11 +97,11 @@ def _by(
 
 
 def _nearest_number(passage: Passage, place: Place, after: bool) -> int | None:
-    """The nearest number after (or before) a mention, in its sentence."""
+    """The nearest number after (or before) a mention, in its sentence; of its readings the longest, as 1.2 million."""
     shape, best, least = outline(passage), None, len(passage)
     for index, number in enumerate(passage.numbers):
         gap = number.first - place[1] if after else place[0] - number.last
-        if 0 < gap < least and shape.same_sentence(number.first, place[0]):
+        if 0 < gap <= least and shape.same_sentence(number.first, place[0]):
             best, least = index, gap
     return best
 

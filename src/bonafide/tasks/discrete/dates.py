@@ -35,6 +35,8 @@ _BEFORE_A_MONTH = frozenset(
 _SUFFIXES = frozenset(("st", "nd", "rd", "th"))
 _DASHES = frozenset("-–—‒−")
 _CONNECTORS = frozenset((*_DASHES, "to", "and", "or", "until", "till", "through", "/", ",", "&"))
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the Gregorian calendar repeats
+_BEFORE_ALL = -(10**6)
 _SOME_YEAR = 2001  # where neither date says its year; not a leap year
 
 Piece = tuple[int, int]
@@ -43,7 +45,7 @@ Piece = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DateMention:
-    """A date, or part of one, at the tokens of its ``pieces``: they are ordered and may lie apart."""
+    """A date, or part of one, at the tokens of its ``pieces``: they are ordered and may lie apart; 44 BC is −44."""
 
     pieces: tuple[Piece, ...]
     day: int | None
@@ -64,7 +66,11 @@ class DateMention:
 
 def find_dates(tokens: Tokens, numbers: Iterable[NumberMention]) -> tuple[DateMention, ...]:
     """Every date of the text by position, each followed by its parts; years are the numbers read as such."""
-    years = {number.first: int(number.value) for number in numbers if number.kind is NumberKind.YEAR}
+    years = {
+        number.first: -int(number.value) if number.before_era else int(number.value)
+        for number in numbers
+        if number.kind is NumberKind.YEAR and not _begins_with_a_day(tokens, number.first)
+    }
     found: list[_Date] = []
     position = 0
     while position < len(tokens):
@@ -74,6 +80,13 @@ def find_dates(tokens: Tokens, numbers: Iterable[NumberMention]) -> tuple[DateMe
     _carry_years_back(tokens, found)
     mentions = {mention: None for date in found for mention in date.mentions()}
     return tuple(sorted(mentions, key=lambda mention: (mention.first, not mention.whole, mention.pieces)))
+
+
+def _begins_with_a_day(tokens: Tokens, position: int) -> bool:
+    """Whether 2 is a day, which after 2000 and a dash might be the year 2002: *1 May 2000–2 June 2001*."""
+    words, after = tokens.words, position + 1
+    follows = after < len(tokens) and words[after] in _MONTH
+    return follows and len(words[position]) <= 2 and words[position - 1] in _DASHES
 
 
 def days_between(one: DateMention, other: DateMention) -> int | None:
@@ -104,7 +117,13 @@ def years_between(one: DateMention, other: DateMention) -> int | None:
 
 def sort_key(date: DateMention) -> tuple[int, int, int]:
     """Orders dates; what a date does not say counts as before everything."""
-    return date.year or 0, date.month or 0, date.day or 0
+    year = _BEFORE_ALL if date.year is None else _running(date.year)
+    return year, date.month or 0, date.day or 0
+
+
+def _running(year: int) -> int:
+    """Years without a gap at the turn of the era: after 1 BC, here 0, comes 1."""
+    return year + 1 if year < 0 else year
 
 
 def comparable(one: DateMention, other: DateMention) -> bool:
@@ -252,9 +271,9 @@ def _carry_years_back(tokens: Tokens, dates: list[_Date]) -> None:
 
 
 def _years(one: DateMention, other: DateMention) -> tuple[int, int]:
-    """The years of two dates; one that is not said is the nearest in which the date that is told later is the later."""
+    """The running years of two dates; one not said is the nearest in which the date that is told later is the later."""
     if one.year is not None and other.year is not None:
-        return one.year, other.year
+        return _running(one.year), _running(other.year)
     if (one.first, one.last) > (other.first, other.last):  # days of one list begin with the same month
         years = _years(other, one)
         return years[1], years[0]
@@ -262,13 +281,14 @@ def _years(one: DateMention, other: DateMention) -> tuple[int, int]:
     if one.month == other.month and None in (one.day, other.day):
         turn = False
     if other.year is not None:
-        return other.year - turn, other.year
-    year = one.year or _SOME_YEAR
+        return _running(other.year) - turn, _running(other.year)
+    year = _SOME_YEAR if one.year is None else _running(one.year)
     return year, year + turn
 
 
 def _ordinal(date: DateMention, year: int) -> int:
     assert date.month is not None
     assert date.day is not None
-    within = min(max(year, datetime.MINYEAR), datetime.MAXYEAR)  # the turn of a year can lead out of the calendar
-    return datetime.date(within, date.month, 1).toordinal() + date.day - 1
+    cycles, within = divmod(year, _CYCLE_YEARS)  # Python's calendar has neither years BC nor any after 9999
+    first = datetime.date(within + _CYCLE_YEARS, date.month, 1).toordinal() + (cycles - 1) * _CYCLE_DAYS
+    return first + date.day - 1

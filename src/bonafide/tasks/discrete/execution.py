@@ -6,7 +6,7 @@ Arithmetic is exact. A result is a number, texts, or a date.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from bonafide.examples import DateAnswer
 from bonafide.tasks.discrete.dates import (
@@ -18,6 +18,7 @@ from bonafide.tasks.discrete.dates import (
     years_between,
 )
 from bonafide.tasks.discrete.language import Language
+from bonafide.tasks.discrete.numbers import NumberMention
 from bonafide.tasks.discrete.passage import Reading
 from bonafide.tasks.discrete.program import (
     Argument,
@@ -63,13 +64,13 @@ class Operations:
         """one − two − three."""
         return one - two - three
 
-    def max(self, *numbers: Fraction) -> Fraction:
-        """The largest."""
-        return max(numbers)
+    def max(self, *numbers: NumberMention) -> Fraction:
+        """The largest; of years the latest."""
+        return max(numbers, key=_order).value
 
-    def min(self, *numbers: Fraction) -> Fraction:
-        """The smallest."""
-        return min(numbers)
+    def min(self, *numbers: NumberMention) -> Fraction:
+        """The smallest; of years the earliest."""
+        return min(numbers, key=_order).value
 
     def count(self, *spans: str) -> Fraction:
         """How many spans there are; 0 for none."""
@@ -79,11 +80,11 @@ class Operations:
         """The texts of the spans."""
         return spans
 
-    def argmax(self, *pairs: tuple[str, Fraction | DateMention]) -> tuple[str, ...]:
+    def argmax(self, *pairs: tuple[str, NumberMention | DateMention]) -> tuple[str, ...]:
         """The key of the largest value; every such key where several values are the largest."""
         return _keys_at(max(_order(value) for _, value in pairs), pairs)
 
-    def argmin(self, *pairs: tuple[str, Fraction | DateMention]) -> tuple[str, ...]:
+    def argmin(self, *pairs: tuple[str, NumberMention | DateMention]) -> tuple[str, ...]:
         """The key of the smallest value, or of the earliest date; every such key where there are several."""
         return _keys_at(min(_order(value) for _, value in pairs), pairs)
 
@@ -100,21 +101,23 @@ class Operations:
         return Fraction(cast(int, days_between(one, other)))
 
     def date(self, *dates: DateMention) -> DateAnswer:
-        """The date that these say together, day and year in digits, the month by its name."""
+        """The date that these say together: day and year in digits, without the era; the month by its name."""
         day, month, year = (
             next((getattr(date, part) for date in dates if getattr(date, part) is not None), None)
             for part in ("day", "month", "year")
         )
-        return DateAnswer(str(day or ""), MONTHS[month - 1] if month else "", str(year or ""))
+        return DateAnswer(str(day or ""), MONTHS[month - 1] if month else "", str(abs(year or 0) or ""))
 
 
 _OPERATIONS = Operations()
 _METHODS = {operator: getattr(_OPERATIONS, operator.name.lower()) for operator in Operator}
+_ORDERING = frozenset((Operator.MAX, Operator.MIN, Operator.ARGMAX, Operator.ARGMIN))
 
 
 def execute(program: Program, reading: Reading, language: Language) -> Value:
     """What the program returns; it must be one of the language, see ``checking.py``."""
-    arguments = (_resolved(argument, reading, language) for argument in program.arguments)
+    ordering = program.operator in _ORDERING
+    arguments = (_resolved(argument, reading, language, ordering) for argument in program.arguments)
     return cast(Value, _METHODS[program.operator](*arguments))
 
 
@@ -136,10 +139,12 @@ def number_text(number: Fraction) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0")
 
 
-def _resolved(argument: Argument, reading: Reading, language: Language) -> object:
+def _resolved(argument: Argument, reading: Reading, language: Language, ordering: bool) -> object:
+    """What an argument stands for; a number that is to be ordered, with what says its era."""
     match argument:
         case Number(index):
-            return reading.passage.numbers[index].value
+            number = reading.passage.numbers[index]
+            return number if ordering else number.value
         case QuestionNumber(index):
             return reading.question.numbers[index].value
         case Constant(index):
@@ -151,12 +156,12 @@ def _resolved(argument: Argument, reading: Reading, language: Language) -> objec
         case QuestionSpan(first, last):
             return reading.question.span_text(first, last)
         case Pair(key, value):
-            return _resolved(key, reading, language), _resolved(value, reading, language)
+            return _resolved(key, reading, language, ordering), _resolved(value, reading, language, ordering)
 
 
-def _order(value: Fraction | DateMention) -> Fraction | tuple[int, int, int]:
-    return sort_key(value) if isinstance(value, DateMention) else value
+def _order(value: NumberMention | DateMention) -> Any:
+    return sort_key(value) if isinstance(value, DateMention) else value.rank
 
 
-def _keys_at(best: object, pairs: tuple[tuple[str, Fraction | DateMention], ...]) -> tuple[str, ...]:
+def _keys_at(best: object, pairs: tuple[tuple[str, NumberMention | DateMention], ...]) -> tuple[str, ...]:
     return tuple(key for key, value in pairs if _order(value) == best)

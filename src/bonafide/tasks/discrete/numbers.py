@@ -42,6 +42,12 @@ class NumberMention:
     end: int
     value: Fraction
     kind: NumberKind
+    before_era: bool = False  # a year BC
+
+    @property
+    def rank(self) -> Fraction:
+        """What it is ordered by: its value, and for years BC a count that rises with time; 1 BC is the year 0."""
+        return 1 - self.value if self.before_era else self.value
 
 
 _SMALL_WORDS = (
@@ -53,6 +59,8 @@ _TENS_WORDS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty
 _TENS = {word: 10 * value for value, word in enumerate(_TENS_WORDS, start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLIERS = {"hundred": 100, **_SCALES}
+_TIMES = {"dozen": 12, **_MULTIPLIERS}
+_BEFORE_A_SCALE: dict[str, tuple[tuple[str, ...], ...]] = {"half": (("a",), ()), "quarter": ((),)}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "bn": 10**9, "b": 10**9, "tn": 10**12}
 _ORDINAL_WORDS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
@@ -73,10 +81,13 @@ _GROUPS = {"once": 1, "twice": 2, "thrice": 3, "pair": 2, "couple": 2, "duo": 2,
 _DASHES = frozenset("-–—‒−")
 _MINUS = frozenset("-−–")
 _CURRENCY = frozenset("$€£¥")
-_ERAS = frozenset(("bc", "ad", "bce", "ce"))
+_ERAS = {"BC": "BC", "BCE": "BC", "AD": "AD", "CE": "AD", "bc": "BC", "bce": "BC"}  # no ad: thirty ad campaigns
+_DOTTED_ERAS = {("b", "c"): "BC", ("a", "d"): "AD", ("c", "e"): "AD"}
+_UNTIL = frozenset((*_DASHES, "to", "and", "until", "till"))
 _PLAIN = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+")
 _MOST_DIGITS = 30  # longer runs of digits are names or noise, and cost time without end
 _LARGEST_DENOMINATOR = 10
+_LONGEST_YEAR = len("100,000")
 _COMMAS_OUT = str.maketrans("", "", ",")
 
 
@@ -88,11 +99,19 @@ def find_numbers(tokens: Tokens) -> tuple[NumberMention, ...]:
         after = position + 1
         for first, last, value, kind in _readings(tokens, position):
             found.setdefault((first, last, value), kind)
-            if first == position and not _is_digits(tokens.words[position]):
-                after = max(after, last + 1)  # words within a number in words are no numbers of their own
+            if first == position and (kind is NumberKind.SCALED or not _is_digits(tokens.words[position])):
+                after = max(after, last + 1)  # words within a number are no numbers of their own
         position = after
     return tuple(
-        NumberMention(first, last, tokens.starts[first], tokens.ends[last], value, kind)
+        NumberMention(
+            first,
+            last,
+            tokens.starts[first],
+            tokens.ends[last],
+            value,
+            kind,
+            kind in (NumberKind.YEAR, NumberKind.DECADE) and _is_before_era(tokens, first, last),
+        )
         for (first, last, value), kind in sorted(found.items(), key=lambda item: item[0])
     )
 
@@ -125,8 +144,8 @@ def _readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         # digits right after a letter belong to a name: B52, but not the 2 of Q3-2
         if not (tokens.joined(position) and tokens.words[position - 1][-1].isalpha()):
             yield from _digit_readings(tokens, position)
-    elif len(word) == 1 and word.isnumeric() and not word.isdigit():  # ½
-        yield position, position, Fraction(unicodedata.numeric(word)).limit_denominator(100), NumberKind.FRACTION
+    elif (part := _sign_fraction(word)) is not None:
+        yield from _fraction_readings(tokens, position, position, part, _is_digits(_joined_before(tokens, position)))
     else:
         yield from _word_readings(tokens, position)
 
@@ -152,21 +171,45 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if kind is NumberKind.CARDINAL and (opening is not None or _range_opens(tokens, position)):
         kind = NumberKind.RANGE
     yield position, position, value, kind
-    if opening is not None and (year := _abbreviated_year(words[opening], word)) is not None:
-        yield position, position, Fraction(year), NumberKind.YEAR
-    if following in _MULTIPLIERS:
-        yield position, after, value * _MULTIPLIERS[following], NumberKind.SCALED
+    if opening is not None and kind is not NumberKind.YEAR:  # 18 AD is a year as it stands
+        year = _abbreviated_year(words[opening], word)
+        if year is not None:
+            yield position, position, Fraction(year), NumberKind.YEAR
+    if following in _TIMES and _digit_fraction(tokens, position - 2) is None:  # not the 2 of 1/2 million
+        yield position, after, value * _TIMES[following], NumberKind.SCALED
     elif joined and following in _SHORT_SCALES and position > 0 and words[position - 1] in _CURRENCY:
         yield position, after, value * _SHORT_SCALES[following], NumberKind.SCALED
     if (part := _digit_fraction(tokens, position)) is not None:
-        yield position, position + 2, part, NumberKind.FRACTION
-        if position > 0 and _is_whole(words[position - 1]) and not tokens.joined(position):
-            yield position - 1, position + 2, Fraction(words[position - 1]) + part, NumberKind.FRACTION
-    elif len(following) == 1 and following.isnumeric() and not following.isdigit() and joined:  # 2½
-        part = Fraction(unicodedata.numeric(following)).limit_denominator(100)
-        yield position, after, value + part, NumberKind.FRACTION
+        mixed = position > 0 and _is_whole(words[position - 1]) and not tokens.joined(position)
+        yield from _fraction_readings(tokens, position, position + 2, part, mixed)
+        if mixed:
+            yield from _fraction_readings(tokens, position - 1, position + 2, Fraction(words[position - 1]) + part)
+    elif joined and (part := _sign_fraction(following)) is not None:  # 2½
+        yield from _fraction_readings(tokens, position, after, value + part)
+    elif (scale := _after(tokens, position, "and", "a", "half")) is not None and lower[scale] in _TIMES:
+        yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.SCALED
     if position > 0 and _is_negative(tokens, position):
         yield position - 1, position, -value, NumberKind.SIGNED
+
+
+def _fraction_readings(
+    tokens: Tokens, first: int, last: int, value: Fraction, after_a_whole: bool = False
+) -> Iterator[_Reading]:
+    """A fraction, and what it is of the scale that follows it: *2½ million*, whose ½ alone is not half a million."""
+    yield first, last, value, NumberKind.FRACTION
+    if not after_a_whole and last + 1 < len(tokens) and tokens.lower[last + 1] in _TIMES:
+        yield first, last + 1, value * _TIMES[tokens.lower[last + 1]], NumberKind.SCALED
+
+
+def _joined_before(tokens: Tokens, position: int) -> str:
+    return tokens.words[position - 1] if tokens.joined(position) else ""
+
+
+def _sign_fraction(word: str) -> Fraction | None:
+    """½ and its like."""
+    if len(word) != 1 or not word.isnumeric() or word.isdigit():
+        return None
+    return Fraction(unicodedata.numeric(word)).limit_denominator(100)
 
 
 def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
@@ -178,6 +221,9 @@ def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if word in _GROUPS:
         yield position, position, Fraction(_GROUPS[word]), NumberKind.CARDINAL
         return
+    if word in _BEFORE_A_SCALE and (end := _scale_of_part(tokens, position)) is not None:
+        yield position, end, Fraction(_TIMES[lower[end]], _PARTS[word]), NumberKind.CARDINAL
+        return
     if word == "half" and position + 1 < len(tokens) and lower[position + 1] in ("of", "the", "a", "an"):
         yield position, position, Fraction(1, 2), NumberKind.FRACTION
         return
@@ -185,11 +231,20 @@ def _word_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if cardinal is None:
         return
     last, value, kind = cardinal
-    if kind is NumberKind.CARDINAL and (end := _part_end(tokens, last, value)) is not None:
+    part, half, scale = (_after(tokens, last, *words) for words in ((), ("and", "a"), ("and", "a", "half")))
+    if kind is NumberKind.ORDINAL:
+        yield position, last, Fraction(value), kind
+    elif part is not None and 0 < value < _PARTS.get(lower[part], 0) and (end := _scale_of_part(tokens, part)):
+        yield position, end, Fraction(value * _TIMES[lower[end]], _PARTS[lower[part]]), NumberKind.CARDINAL
+    elif half is not None and lower[half] == "half" and lower[last] in _TIMES:  # a million and a half
+        yield position, half, value + Fraction(_TIMES[lower[last]], 2), NumberKind.CARDINAL
+    elif scale is not None and lower[scale] in _TIMES:  # two and a half million
+        yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.CARDINAL
+    elif (end := _part_end(tokens, last, value)) is not None:
         yield position, end, Fraction(value, _PARTS[lower[end]]), NumberKind.FRACTION
     elif word in ("a", "an") and last == position:
         return
-    elif kind is NumberKind.CARDINAL and (end := _percent_end(tokens, last + 1)):
+    elif end := _percent_end(tokens, last + 1):
         yield position, end, Fraction(value), NumberKind.PERCENT
     else:
         yield position, last, Fraction(value), kind
@@ -265,6 +320,27 @@ def _part_end(tokens: Tokens, last: int, count: int) -> int | None:
     return end if count == 1 and (following == "of" or (hyphen and following != "-")) else None
 
 
+def _scale_of_part(tokens: Tokens, at: int) -> int | None:
+    """Where *million* stands in *half a million*, *quarter of a million*, *half-dozen*, whose part stands here."""
+    for between in (("of", "a"), *_BEFORE_A_SCALE.get(tokens.lower[at], ())):
+        scale = _after(tokens, at, *between)
+        if scale is not None and tokens.lower[scale] in _TIMES:
+            return scale
+    return None
+
+
+def _after(tokens: Tokens, last: int, *words: str) -> int | None:
+    """The token that follows these words after token ``last``, hyphens aside; None where others stand there."""
+    at = last + 1
+    for word in (*words, None):
+        if at < len(tokens) and tokens.words[at] == "-" and tokens.joined(at):
+            at += 1
+        if at >= len(tokens) or (word is not None and tokens.lower[at] != word):
+            return None
+        at += word is not None
+    return at
+
+
 def _percent_end(tokens: Tokens, after: int) -> int | None:
     """The last token of a percent sign or word that stands at ``after``."""
     lower = tokens.lower
@@ -279,16 +355,42 @@ def _percent_end(tokens: Tokens, after: int) -> int | None:
 
 def _looks_like_year(tokens: Tokens, position: int) -> bool:
     word, lower = tokens.words[position], tokens.lower
+    if position and lower[position - 1] in _CURRENCY:
+        return False
+    if _is_before_era(tokens, position, position):
+        return True
     if not _is_whole(word) or not 1 <= len(word) <= 4 or word[0] == "0":
         return False
-    if position and (lower[position - 1] in _CURRENCY or lower[position - 1] == "ad"):
-        return lower[position - 1] == "ad"
-    following = lower[position + 1] if position + 1 < len(tokens) else ""
-    if following in _ERAS:
+    if _era(tokens, position + 1) or _era(tokens, position - 1) == "AD" or _era(tokens, position - 4) == "AD":
         return True
+    following = lower[position + 1] if position + 1 < len(tokens) else ""
     if len(word) < 4:
         return position > 0 and lower[position - 1] == "year"
     return 1000 <= int(word) < 2100 and following not in _MULTIPLIERS
+
+
+def _is_before_era(tokens: Tokens, first: int, last: int) -> bool:
+    """Whether the number here is a year BC; so is the 264 of *264–146 BC*, where the later year is the smaller."""
+    if tokens.words[first].startswith("0"):
+        return False
+    if _era(tokens, last + 1) == "BC":
+        return "." not in tokens.words[first] and len(tokens.words[first]) <= _LONGEST_YEAR
+    closing = last + 2
+    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or _era(tokens, closing + 1) != "BC":
+        return False
+    opened, closed = tokens.words[last], tokens.words[closing]
+    if not (_is_whole(opened) and _is_whole(closed)) or len(opened) > _LONGEST_YEAR:
+        return False
+    return int(opened) > int(closed)
+
+
+def _era(tokens: Tokens, at: int) -> str:
+    """BC or AD, where an era stands at this token, perhaps with dots; else nothing."""
+    if not 0 <= at < len(tokens):
+        return ""
+    if at + 3 < len(tokens) and tokens.words[at + 1] == "." and all(map(tokens.joined, (at + 1, at + 2, at + 3))):
+        return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if tokens.words[at + 3] == "." else ""
+    return _ERAS.get(tokens.words[at], "")
 
 
 def _range_opening(tokens: Tokens, position: int) -> int | None:

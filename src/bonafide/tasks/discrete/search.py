@@ -169,7 +169,7 @@ def _dates(reading: Reading, answer: DateAnswer, language: Language) -> Iterator
 
 
 def _said(date: DateMention) -> tuple[int | None, int | None, int | None]:
-    return date.day, date.month, date.year
+    return date.day, date.month, None if date.year is None else abs(date.year)  # an answer does not say its era
 
 
 def _parts(answer: DateAnswer) -> tuple[int | None, int | None, int | None] | None:

@@ -120,12 +120,15 @@ def extremes(reading: Reading, question: Asked, answer: Fraction, language: Lang
         return
     passage = reading.passage
     for family in _figure_families(passage, question):
-        values = [passage.numbers[index].value for index in family]
         if not 2 <= len(family) <= language.max_items:
             continue
-        if question.most and max(values) == answer > min(values):
+        ordered = sorted((passage.numbers[index] for index in family), key=lambda number: number.rank)
+        least, most = ordered[0], ordered[-1]
+        if least.rank == most.rank:
+            continue
+        if question.most and most.value == answer:
             yield _extreme(Operator.MAX, family), Rule.EXTREME
-        if question.least and min(values) == answer < max(values):
+        if question.least and least.value == answer:
             yield _extreme(Operator.MIN, family), Rule.EXTREME
 
 
@@ -162,7 +165,7 @@ def sorts(reading: Reading, question: Asked, answer_spans: Sequence[Place], lang
     for family in _figure_families(passage, question):
         if not 2 <= len(family) <= language.max_items:
             continue
-        values = [passage.numbers[index].value for index in family]
+        values = [passage.numbers[index].rank for index in family]
         for operator, best in ((Operator.ARGMAX, max(values)), (Operator.ARGMIN, min(values))):
             wanted = question.most if operator is Operator.ARGMAX else question.least
             if not wanted or values.count(best) != 1:

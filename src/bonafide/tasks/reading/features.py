@@ -83,19 +83,13 @@ def make_features(
     others: float,
 ) -> Features:
     """Places of all mentions; ``others`` is how many windows without a mention are read for each with one."""
-    counts, window, start, end = [], [], [], []
-    for mention in mentions if mentions is not None else ():
-        run = document.run_of(mention)
-        held = windows.holding(*run) if run is not None else np.zeros(0, np.int32)
-        counts.append(len(held))
-        if run is not None:
-            window.append(held)
-            start.append(run[0] - windows.first[held])
-            end.append(run[1] - 1 - windows.first[held])
-    there = set(question.words[np.isin(question.words, document.words)].tolist()) - {0}
-    shared = np.array([0, *numbered(question.words.tolist(), there)], np.uint32)
-    joined = _joined(window)
-    holding, place = np.unique(joined, return_inverse=True)
+    spans = ((), (), ()) if mentions is None else (mentions.paragraph, mentions.start, mentions.end)
+    runs: Integers = document.runs_of(*spans).astype(np.int64)
+    first, stop = runs[:, 0], runs[:, 1]
+    earliest, counts = windows.holding(first, stop)
+    window = ranges(earliest, counts)
+    shared = np.array([0, *numbered(question.words.tolist(), document.known_words)], np.uint32)
+    holding, place = np.unique(window, return_inverse=True)
     return Features(
         name,
         question,
@@ -103,16 +97,12 @@ def make_features(
         document,
         windows,
         holding,
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        place.astype(np.int64),
-        _joined(start),
-        _joined(end),
+        offsets(counts),
+        place,
+        np.repeat(first, counts) - windows.first[window],
+        np.repeat(stop, counts) - 1 - windows.first[window],
         max(1, round(others * len(holding))),
     )
-
-
-def _joined(parts: Sequence[npt.NDArray[np.int32]]) -> Integers:
-    return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

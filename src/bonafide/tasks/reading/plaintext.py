@@ -12,10 +12,12 @@ from pathlib import Path
 
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
-from bonafide.files import bare_name, open_bytes
+from bonafide.files import bare_name, read_text
 
 _MARKDOWN = {".md", ".markdown"}
+_FRONT_MATTER = re.compile(r"\A---\n(?=\S[^\n]*:).*?\n---(?:\n|\Z)", re.DOTALL)  # else --- is a rule
 _BLOCK_MARK = re.compile(r"\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+|\d{1,9}[.)]\s+)")
+_NUMBERED = re.compile(r"\s{0,3}(\d{1,9})[.)]\s+")
 _INLINE = (
     (re.compile(r"<!--.*?-->"), ""),
     (re.compile(r"!?\[([^\]]*)\]\([^)]*\)"), r"\1"),
@@ -27,15 +29,7 @@ _INLINE = (
 
 def read_document(path: Path) -> Document:
     """The document of a text or Markdown file (UTF-8, perhaps compressed), named by its file."""
-    with open_bytes(path) as stream:
-        raw = stream.read()
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BonafideError(
-            f"Cannot read {path}: expected UTF-8, found the byte {raw[error.start]:#04x} at {error.start + 1:,}. "
-            "Save it as UTF-8."
-        ) from None
+    text = read_text(path)
     name = bare_name(path)
     suffixes = {suffix.lower() for suffix in path.suffixes}
     title, blocks = _markdown(text) if suffixes & _MARKDOWN else (None, list(_blocks(text.splitlines())))
@@ -59,13 +53,17 @@ def _markdown(text: str) -> tuple[str | None, list[list[str]]]:
     title: str | None = None
     lines: list[str] = []
     fenced = False
-    for line in re.sub(r"\A---\n.*?\n---\n", "", text.replace("\r\n", "\n"), flags=re.DOTALL).split("\n"):
+    next_item: int | None = None
+    for line in _FRONT_MATTER.sub("", text).split("\n"):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
             lines.append("")
             continue
         mark = None if fenced else _BLOCK_MARK.match(line)
-        if mark is None:
+        numbered = _NUMBERED.match(line)
+        number = None if numbered is None else int(numbered[1])
+        wrapped = bool(lines and lines[-1].strip()) and number not in (None, 1, next_item)  # a year begins the line
+        if mark is None or wrapped:
             lines.append(line if fenced else _inline(line))
             continue
         rest = _inline(line[mark.end() :])
@@ -75,6 +73,7 @@ def _markdown(text: str) -> tuple[str | None, list[list[str]]]:
         elif mark.group().lstrip().startswith(">"):
             lines.append(rest)
         else:
+            next_item = None if number is None else number + 1
             lines += ["", rest]  # each item of a list is a paragraph
     return title, list(_blocks(lines))
 

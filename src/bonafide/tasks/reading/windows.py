@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from bonafide.arrays import Indices
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
 from bonafide.tasks.reading.matching import Matching, forms_of, token_bounds
@@ -81,6 +82,11 @@ class EncodedDocument:
         return paragraph, self.begin[first], self.end[stop - 1]
 
     @cached_property
+    def known_words(self) -> frozenset[int]:
+        """The keys of its words."""
+        return frozenset(self.words.tolist()) - {0}
+
+    @cached_property
     def _next_real(self) -> Integers:
         """(pieces + 1,): the first piece from here on that covers something."""
         place = np.arange(len(self.pieces) + 1)
@@ -119,9 +125,14 @@ class Windows:
     def __len__(self) -> int:
         return len(self.first)
 
-    def holding(self, first: int, stop: int) -> Integers:
-        """Every window that holds the pieces [first, stop) whole."""
-        return np.flatnonzero((self.first <= first) & (stop <= self.stop)).astype(np.int32)
+    def holding(self, first: npt.ArrayLike, stop: npt.ArrayLike) -> tuple[Indices, Indices]:
+        """The first of the windows that hold each run [first, stop) whole, and how many there are, one after another.
+
+        None hold a run from −1 on, which is none. Both ends of windows never decrease.
+        """
+        earliest = np.searchsorted(self.stop, stop, side="left")
+        after = np.searchsorted(self.first, first, side="right")
+        return earliest, np.maximum(0, after - earliest)
 
     def around(self, mention: Mention) -> int | None:
         """The window with the most text on the shorter side of a mention, the earlier of equals.

@@ -20,6 +20,8 @@ _NUMBER = re.compile(
     r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?"
     r"|(?<![\w.])[+\-−]?\.\d+"
 )
+_STATED = re.compile(rf"(?:(?<=\d)[\-−])?(?P<number>(?:{_NUMBER.pattern})(?:[/:]\d+)*)")
+"""A number within a text: of a range the end and not less than nothing, a fraction and a time as a whole."""
 _ANSWER = re.compile(
     r"(?:####|\banswer(?:\s+is\b|\W*[:=]))\s*(?P<answer>[^\n]+)"
     r"|\\boxed\{(?:\\text\{)?(?P<boxed>(?:[^{}\n]|\{[^{}\n]*\})+)\}",
@@ -73,6 +75,7 @@ def final_answer(text: str) -> str:
 
     What follows the last ``####``, ``answer:`` or ``answer is``, or stands in the last box, without marks of Markdown
     and TeX; else the number that follows the last ``=``; else the last number of the last line, or the line itself.
+    A fraction (``1/2``) and a time (``3:30``) are one number.
     """
     stated = list(_ANSWER.finditer(text))
     if stated:
@@ -81,7 +84,7 @@ def final_answer(text: str) -> str:
         return (boxed["boxed"] or last if boxed else last).lstrip(_MARKS).rstrip(f"{_MARKS}.")
     result = text.rpartition("=")[2].strip() if "=" in text else ""
     found = result or (text.strip().splitlines() or [""])[-1]
-    numbers = _NUMBER.findall(found)
+    numbers = [each["number"] for each in _STATED.finditer(found)]
     return numbers[0 if result else -1] if numbers else found.strip().rstrip(".;").strip()
 
 
