@@ -415,3 +415,14 @@ def test_a_pick_that_reaches_the_answer_without_stating_it_is_a_right_answer(tmp
     found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", gold=tmp_path / "dev/gold.jsonl")
     assert [each.predicted.right for each in found.examples] == [True, True, False, False]
     assert [each.doubtful for each in found.examples] == [False, True, False, False]
+
+
+def test_of_no_right_answer_nothing_is_said_to_be_spurious(tmp_path: Path) -> None:
+    line = {"id": "0", "question": "How many?", "answer": 19, "candidates": ["12 + 7"], "gold": "12 + 7"}
+    write_jsonl(tmp_path / "file.jsonl", [line])
+    import_candidates(tmp_path / "file.jsonl", tmp_path / "dev")
+    write_jsonl(tmp_path / "picked.jsonl", [{"id": "0", "picked": "3 + 4 = 7"}])
+    found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", gold=tmp_path / "dev/gold.jsonl")
+    assert (found.right, found.exact) == (0, None)
+    write_audit_page(tmp_path / "audit.html", found)
+    assert "spurious, by gold" not in (tmp_path / "audit.html").read_text()
