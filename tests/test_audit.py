@@ -33,9 +33,10 @@ from bonafide.report.calibration import calibrated_interval
 from bonafide.report.demo import run_demo
 from bonafide.report.demo_sql import SqlDemo
 from bonafide.report.judging import Judgements, Pair
-from bonafide.report.predicted import asked_of_store
+from bonafide.report.predicted import asked_of_store, shown_answer
 from bonafide.report.runs import evaluate_run
 from bonafide.report.spurious import kinds_of
+from bonafide.search.discrete import search_discrete
 from bonafide.search.sql import search_sql
 from bonafide.search.text import import_candidates
 from bonafide.synth.sql import write_benchmark
@@ -313,6 +314,22 @@ def test_the_command_writes_a_page_that_nothing_breaks(data: Path, tmp_path: Pat
     assert json.loads(json.dumps(to_json(found)))["right_answers"] == 80
 
 
+def test_answers_are_shown_as_a_person_reads_them(data: Path, tmp_path: Path) -> None:
+    answers = [{"day": "", "month": "May", "year": "1648"}, ["Oslo", "Lyon"], 7]
+    lines = [{"id": "q1", "question": "When, and where?", "context": "Nothing is said.", "answers": answers}]
+    write_jsonl(tmp_path / "examples.jsonl", lines)
+    search_discrete(tmp_path / "examples.jsonl", tmp_path / "devs")
+    write_jsonl(tmp_path / "predictions.jsonl", [{"example": "q1", "program": 'spans(p0-0 "Nothing")'}])
+    write_audit_page(tmp_path / "audit.html", audit_predictions(tmp_path / "predictions.jsonl", tmp_path / "devs"))
+    assert "<td>May 1648, Oslo and Lyon, 7</td>" in (tmp_path / "audit.html").read_text()
+    asked = asked_of_store(data / "devs")
+    example = next(iter(asked.examples.values()))
+    table = asked.context(example)
+    for aggregate, returned in ((0, "nothing"), (1, "NULL")):
+        query = parse_query({"sel": 1, "agg": aggregate, "conds": [[0, 0, "nowhere"]]}, table)
+        assert shown_answer(query, asked, example) == returned
+
+
 def test_what_cannot_be_audited_is_refused(data: Path, tmp_path: Path) -> None:
     path = write_predicted(data, "some", 2)
     with pytest.raises(InvalidFileError, match="the id of an example"):
@@ -398,3 +415,14 @@ def test_a_pick_that_reaches_the_answer_without_stating_it_is_a_right_answer(tmp
     found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", gold=tmp_path / "dev/gold.jsonl")
     assert [each.predicted.right for each in found.examples] == [True, True, False, False]
     assert [each.doubtful for each in found.examples] == [False, True, False, False]
+
+
+def test_of_no_right_answer_nothing_is_said_to_be_spurious(tmp_path: Path) -> None:
+    line = {"id": "0", "question": "How many?", "answer": 19, "candidates": ["12 + 7"], "gold": "12 + 7"}
+    write_jsonl(tmp_path / "file.jsonl", [line])
+    import_candidates(tmp_path / "file.jsonl", tmp_path / "dev")
+    write_jsonl(tmp_path / "picked.jsonl", [{"id": "0", "picked": "3 + 4 = 7"}])
+    found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", gold=tmp_path / "dev/gold.jsonl")
+    assert (found.right, found.exact) == (0, None)
+    write_audit_page(tmp_path / "audit.html", found)
+    assert "spurious, by gold" not in (tmp_path / "audit.html").read_text()

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,16 +16,19 @@ import test_discrete_learning
 import test_reading_learning
 import test_text_learning
 from bonafide.errors import BonafideError
-from bonafide.examples import read_gold, write_jsonl
+from bonafide.examples import Example, read_gold, write_jsonl
 from bonafide.files import content_hash
 from bonafide.learn.learnable import learnable
+from bonafide.learn.text import rendered_texts
 from bonafide.learn.trainer import train
+from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.report.audit import Audit, audit_predictions
 from bonafide.report.audit_page import write_audit_page
 from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
 from bonafide.report.compare_page import described
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import sheet
+from bonafide.report.learning import Entry, Shown, article
 from bonafide.report.predicted import Asked, asked_of_store, shown_answer
 from bonafide.report.runs import load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
@@ -178,6 +182,16 @@ def test_programs_are_read_in_the_language_of_their_own_run(tmp_path: Path) -> N
         assert any(has_constant(each.solution) for each in made["hard-em"])
         sizes = compare_runs(pair, examples, gold, tmp_path / f"of-{pair[0].name}").sizes
         assert found.sizes == sizes  # those of the first run's language
+
+
+def test_a_case_whose_question_is_longer_than_the_reconstructor_reads_is_shown() -> None:
+    question = "how long is it? " * 400
+    small = ReconstructorSpec(layers=1, width=16, heads=2, feed_forward=16)
+    reconstructor, tokenizer = build_reconstructor(small, texts=[question], seed=0)
+    judge: Any = SimpleNamespace(reconstructor=reconstructor, reconstructor_tokenizer=tokenizer)
+    entries = [Entry(text, text, None, rendered_texts([text], question, "", 4)) for text in ("7", "3 + 4")]
+    page = article(Shown(Example("q", question, None, (7,)), entries), judge, "candidate")
+    assert page.count("<span style=") == reconstructor.markers.positions - 1
 
 
 def test_an_audit_counts_exactly_and_names_kinds(data: tuple[str, Path], tmp_path: Path) -> None:

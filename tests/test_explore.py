@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -377,7 +378,42 @@ def test_other_examples_are_searched_as_the_run_was(run: Path, data: Path) -> No
     assert workspace.index.count == 6
     assert workspace.store.manifest["options"]["language"]["max_conditions"] == 3
     assert workspace.index.value("SELECT count(trained) FROM examples") == 0
+    workspace.index.change("UPDATE examples SET scored = 1", [])
     workspace.close()
+
+    def scored() -> int:
+        again = Workspace(run, solutions=store, examples=dev, gold=data / "dev/gold.jsonl")
+        found: int = again.index.value("SELECT sum(scored) FROM examples")
+        again.close()
+        return found
+
+    assert scored() == 6
+    os.utime(run / "model/model.json", ns=(1, 1))  # training went on, and saved another model
+    assert scored() == 0
+
+
+def test_a_page_is_made_of_the_scores_at_its_beginning(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring_module, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(scoring_module, "_LEAST", 1)
+    workspace = Workspace(run)
+    place = workspace.index.value("SELECT place FROM examples ORDER BY size DESC LIMIT 1")
+    with opened_app(workspace, in_passing=False) as client:
+        scorer = client.app.state.scorer  # type: ignore[attr-defined]
+        shade, go_on = scorer.gains, threading.Event()
+
+        def once_all_are_scored(*asked: Any) -> Any:
+            go_on.set()
+            assert scorer.scores(place, 60).complete
+            return shade(*asked)
+
+        while scorer.scores(place, 0) is None:
+            pass
+        scorer.turn(lambda model: go_on.wait(60))  # between two solutions
+        monkeypatch.setattr(scorer, "gains", once_all_are_scored)
+        page = client.get(f"/example/{place}").text
+        assert "<small>–</small>" in page
+        assert "data-poll" in page  # it comes again for what is missing
+        assert "data-poll" not in client.get(f"/example/{place}").text
 
 
 _SETTLED = """

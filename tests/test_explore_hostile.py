@@ -53,6 +53,22 @@ _UNHURT = """
 }))()
 """
 
+_TURNED = """
+(() => [...document.querySelectorAll("main :is(li small, h1 + p, caption)")].filter((node) => {
+  const own = [...node.childNodes].filter((each) => each.nodeType === 3 && /[0-9a-z]{2}/.test(each.data)).at(-1);
+  if (!own) return false;
+  const at = own.data.search(/[0-9a-z]{2}/);
+  const [first, second] = [at, at + 1].map((place) => {
+    const range = document.createRange();
+    range.setStart(own, place);
+    range.setEnd(own, place + 1);
+    return range.getBoundingClientRect();
+  });
+  return first.top === second.top && first.left > second.left;
+}).map((node) => node.textContent.slice(-30)))()
+"""
+"""Our own words and numbers that a text beside them turned round."""
+
 
 def unhurt(links: int) -> dict[str, Any]:
     return {"hacked": None, "title": False, "foreign": 0, "handlers": 0, "scripts": 0, "links": links, "visible": True,
@@ -159,6 +175,22 @@ def test_what_is_asked_and_brought_does_nothing(page: Page, tables: str, tmp_pat
         assert PAYLOADS[0] in shown, bring
         assert page.run(_UNHURT) == unhurt(4), bring
     assert page.complaints == []
+
+
+def test_a_text_that_turns_the_direction_turns_nothing_beside_it(page: Page, tmp_path: Path) -> None:
+    turned = "how many \u202e apples?"
+    line = {"question": turned, "answer": turned, "candidates": [f"{number}" for number in range(14)]}
+    write_jsonl(tmp_path / "all.jsonl", [line])
+    import_candidates(tmp_path / "all.jsonl", tmp_path / "data")
+    write_jsonl(tmp_path / "tables.jsonl", [{"id": turned, "header": ["a"], "types": ["text"], "rows": [["x"]] * 12}])
+    write_jsonl(tmp_path / "examples.jsonl", [{"id": "q", "question": "x?", "context": turned, "answers": ["x"]}])
+    search_sql(tmp_path / "examples.jsonl", tmp_path / "solutions")
+    page.size(1280, 800)
+    for store in ("data/solutions", "solutions"):
+        with listening(explorer(Workspace(tmp_path / store), door("127.0.0.1"))) as where:
+            for path in ("", "example/0"):
+                page.open(f"{where}/{path}")
+                assert page.run(_TURNED) == [], (store, path)
 
 
 def test_hostile_candidates_do_nothing(page: Page, texts: str) -> None:

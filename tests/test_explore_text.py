@@ -101,6 +101,20 @@ def test_scores_and_shading_are_those_of_the_model(run: Path) -> None:
         assert listed == [opened.solutions[at] for at in np.argsort(-phi, kind="stable")]
 
 
+def test_a_question_that_the_reconstructor_cannot_read_to_its_end_is_shown(run: Path, tmp_path: Path) -> None:
+    long = {"id": "q1", "question": "how long is it? " * 400, "answer": 7, "candidates": ["7", "3 + 4 = 7"]}
+    write_jsonl(tmp_path / "all.jsonl", [long])
+    import_candidates(tmp_path / "all.jsonl", tmp_path / "data")
+    workspace = Workspace(run, solutions=tmp_path / "data/solutions", examples=tmp_path / "data/examples.jsonl")
+    with opened_app(workspace, in_passing=False) as client:
+        scorer = client.app.state.scorer  # type: ignore[attr-defined]
+        scores = scorer.scores(0, 60)
+        assert client.get("/example/0?z=1&against=0").status_code == 200
+        read = load(run).reconstructor.markers.positions  # type: ignore[union-attr]
+        assert len(scorer.gains(workspace.open(0), 1, 0)) == read - 1
+        assert workspace.index.row(0).explained == pytest.approx(scores.reconstructor.max() / read)
+
+
 def test_pairs_of_candidates_are_judged_with_their_context_once(store: Path, tmp_path: Path) -> None:
     workspace = Workspace(store / "solutions")
     workspace.index.change("UPDATE examples SET solver = 0, reconstructor = 1", [])

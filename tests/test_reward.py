@@ -102,6 +102,15 @@ def test_what_cannot_be_judged_is_none_and_the_others_stay_as_they_are(run: Path
     assert judge([QUESTION] * 2, ["12 + 7 = 19"] * 2, answer=[19, 19], context=[None, "Ada is at home."])[0] is None
 
 
+def test_answers_are_read_as_data_sets_hold_them_and_missing_ones_are_none(run: Path) -> None:
+    judge = reward.from_run(run)
+    missing = [None, "", "  ", [], (), [None], [" "], float("nan"), np.float64("nan"), np.array([])]
+    assert judge([QUESTION] * 10, ["12 + 7 = 19"] * 10, answer=missing) == [None] * 10
+    held = [19, "19", [None, 19], np.int64(19), np.array([18, 19]), torch.tensor(19)]
+    (alone,) = judge([QUESTION], ["12 + 7 = 19"], answer=[19])
+    assert judge([QUESTION] * 6, ["12 + 7 = 19"] * 6, answer=held) == pytest.approx([alone] * 6, rel=1e-4)
+
+
 def test_conversations_are_read_as_plain_texts_are(run: Path) -> None:
     judge = reward.from_run(run)
     said = [{"role": "assistant", "content": "12 + 7 = 19"}]

@@ -221,6 +221,19 @@ def test_candidates_that_arrive_elsewhere_are_counted(tmp_path: Path) -> None:
     assert summary(picks)["left_out"] == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("folder", "it is a folder"), ("picked.work", "the folder of the models"), ("picked.jsonl.gz", "uncompressed")],
+)
+def test_a_name_that_picks_cannot_have_is_refused_before_anything_is_learned(
+    file: Path, tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BonafideError, match=reason):
+        select(file, tmp_path / name, overrides=TINY)
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
 def test_gold_in_the_file_changes_no_pick(file: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     write_jsonl(tmp_path / "bare.jsonl", ({k: v for k, v in line.items() if k != "gold"} for line in lines))

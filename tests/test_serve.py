@@ -190,7 +190,7 @@ def test_health_says_what_can_be_asked(client: TestClient) -> None:
     [
         ({}, 422, "question"),
         ({"question": " "}, 422, "blank"),
-        ({"question": "x" * 501}, 422, "500"),
+        ({"question": "x" * 501}, 422, "at most 500 characters"),
         ({"question": "a\0b"}, 422, "NUL"),
         ({"question": "\ud800"}, 422, "question"),
         ({"question": "x", "table": "nowhere"}, 422, "There is no table 'nowhere'"),

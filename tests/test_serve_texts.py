@@ -106,7 +106,7 @@ def test_candidates_are_ranked_by_solver_and_reconstructor(client: TestClient, m
     ("path", "body", "status", "said"),
     [
         ("/predict", {"question": "x", "passage": "y"}, 422, "passage"),
-        ("/predict", {"question": "x", "context": "y" * 50_001}, 422, "50000"),
+        ("/predict", {"question": "x", "context": "y" * 50_001}, 422, "at most 50000 characters"),
         ("/predict", {"question": "x", "context": "a\0b"}, 422, "NUL"),
         ("/solutions", {"question": "x"}, 422, "candidates"),
         ("/solutions", {"question": "x", "candidates": []}, 422, "candidates"),

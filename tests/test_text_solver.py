@@ -135,6 +135,22 @@ def test_beam_search_gives_the_probabilities_of_what_it_writes(solver: TextSolve
         assert pairs[0][1] >= greedy[1] - 1e-4
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_nothing_is_said_of_how_to_generate_that_transformers_ignores(
+    solver: TextSolver, monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
+    said: list[Any] = []
+    generate = solver.bart.generate
+
+    def heard(**arguments: Any) -> Any:
+        said.append(arguments["generation_config"])
+        return generate(**arguments)
+
+    monkeypatch.setattr(solver.bart, "generate", heard)
+    solver.decode(solver.collate([solver.features(QUESTIONS[0], CONTEXTS[0])]), beam, 1)
+    said[0].validate(strict=True)
+
+
 def test_a_trained_solver_writes_what_it_learned_with_the_probability_of_it() -> None:
     solver = build_text_solver(TextSpec(layers=1, width=32, heads=2, vocabulary=320, dropout=0.0), TEXTS, seed=0)
     right = [CANDIDATES[0][0], CANDIDATES[1][1]]

@@ -227,7 +227,9 @@ def spare_inputs(out: Path, *inputs: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse now what could not be written after long work."""
+    """Refuse now what could not be written after long work, or not be read again."""
+    if path.suffix in (".gz", ".xz"):
+        raise BonafideError(f"Cannot write {path}: files are written uncompressed. Name it {path.with_suffix('')}.")
     with explained(path, "write"):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

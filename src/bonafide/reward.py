@@ -77,15 +77,21 @@ def _row(place: int, prompt: Any, completion: Any, columns: dict[str, Any]) -> _
         return values[place] if isinstance(values, (list, tuple)) and place < len(values) else None
 
     question = column("question") if "question" in columns else _text(prompt, "user")
-    answer, context = column("answer"), column("context")
-    if not isinstance(question, str) or not words(question) or answer is None or answer in ("", []):
+    accepted, context = _accepted(column("answer")), column("context")
+    if not isinstance(question, str) or not words(question) or not accepted:
         return None
     if "context" in columns and not context:
         return None
     text = _text(completion, "assistant")
-    accepted = answer if isinstance(answer, (list, tuple)) else [answer]
     right = bool(words(text)) and any(same_answer(final_answer(text), each) for each in accepted)
     return _Row(question, str(context or ""), text, right)
+
+
+def _accepted(answer: Any) -> list[Any]:
+    """The accepted answers; a missing one is None, blank, or the NaN that a table of numbers has in its place."""
+    plain = answer.tolist() if hasattr(answer, "tolist") else answer  # of numpy or torch
+    several = plain if isinstance(plain, (list, tuple)) else [plain]
+    return [each for each in several if each is not None and each == each and str(each).strip()]
 
 
 def _text(value: Any, role: str) -> str:

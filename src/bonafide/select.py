@@ -36,7 +36,7 @@ import torch
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, answer_to_json, write_jsonl
-from bonafide.files import read_json, write_json
+from bonafide.files import check_writable, read_json, write_json
 from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
 from bonafide.learn.methods import build_objective
@@ -154,10 +154,13 @@ def select(
     questions = read_questions(path)
     if out.exists() and out.samefile(path):
         raise BonafideError(f"--out is the file of the candidates, {path}: it would be overwritten. Name another one.")
+    folder = work or out.with_suffix(".work")
+    if model is None and folder == out:
+        raise BonafideError(f"--out is {out}, the folder of the models that are trained. Name another file.")
+    check_writable(out)
     if model is not None:
         picks = zero_shot(questions, model, read_recipe(RECIPE, overrides), progress)
     else:
-        folder = work or out.with_suffix(".work")
         picks = _trained(path, questions, folder, overrides, watcher, progress)
     picks = [
         replace(pick, left_out=len(each.candidates) - sum(scored.votes for scored in pick.candidates))

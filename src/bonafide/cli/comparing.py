@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from bonafide.cli.shown import Out, TableFiles, Types, as_text, column_types, tell, tell_if_training, working
 from bonafide.errors import BonafideError
+from bonafide.files import check_writable
 
 Judged = Annotated[
     Path | None, typer.Option(help="Judgements of a sheet, e.g. judge.judged.jsonl; the sheet stands beside it.")
@@ -95,6 +96,8 @@ def audit_command(
     from bonafide.report.judging import read_judgements
 
     judgements = None if judged is None else read_judgements(judged)
+    if html is not None:
+        check_writable(html)
     if run is not None:
         tell_if_training(run)
     with working("Auditing") as progress:

@@ -63,11 +63,13 @@ class Sources:
     selections: Path | None
     gold: Path | None
     kept: Kept | None  # of the run whose selections these are
+    model: Path | None  # what the scores in the index are of: a run that goes on writes another
 
     def key(self) -> str:
         """Changes when a file, or what is made of it, changes."""
         written = self.kept.path if self.kept is not None else None
-        files = (self.store / "manifest.json", self.examples, self.contexts, self.selections, written, self.gold)
+        read = (self.store / "manifest.json", self.examples, self.contexts, self.selections, written, self.gold)
+        files = (*read, self.model)
         states = [(str(path.resolve()), *_state(path)) if path is not None else None for path in files]
         rule = asdict(self.kept) if self.kept is not None else None
         return hashlib.sha256(json.dumps([FORMAT, states, rule], default=str).encode()).hexdigest()

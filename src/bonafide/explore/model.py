@@ -58,8 +58,8 @@ class Layouts:
 
     @property
     def tokens(self) -> int:
-        """Of the question."""
-        return len(self._layouts[0].question) if self._layouts else 0
+        """Of the question; what is longer than the reconstructor's positions is not scored, and not counted."""
+        return len(self._question()) if self._layouts else 0
 
     def scores(self, start: int, end: int) -> Floats:
         """(end − start,): log P_φ(q | d, z) of these solutions."""
@@ -78,7 +78,11 @@ class Layouts:
         layouts, places = self._between(place, place + 1)
         with torch.inference_mode():
             scores = reconstructor.token_log_prob(reconstructor.batch(layouts, places), full_precision=True)
-        return layouts[0].question, scores[0].double().cpu().numpy()
+        return self._question(), scores[0].double().cpu().numpy()
+
+    def _question(self) -> npt.NDArray[np.int32]:
+        assert self._model.reconstructor is not None
+        return self._layouts[0].question[: self._model.reconstructor.markers.positions]
 
     def _between(self, start: int, end: int) -> tuple[list[Layout], list[npt.NDArray[np.int64]]]:
         layouts, places = [], []

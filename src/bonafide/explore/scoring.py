@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -53,7 +53,6 @@ class Scores:
     reconstructor: Floats | None
     tokens: int
     done: int = 0
-    ready: threading.Event = field(default_factory=threading.Event)
 
     @property
     def complete(self) -> bool:
@@ -134,7 +133,12 @@ class Scorer:
                 if known is not None and known.complete:
                     break
                 self._wake.wait(left)
-            return self._kept.get(place)
+            known = self._kept.get(place)
+            if known is None or known.reconstructor is None:
+                return known
+            return replace(
+                known, reconstructor=known.reconstructor.copy()
+            )  # scoring goes on while a page is made of it
 
     def gains(self, opened: Opened, chosen: int, rival: int | None) -> list[Gain]:
         """The question's tokens, and how well each of two solutions explains them; nothing without a reconstructor."""

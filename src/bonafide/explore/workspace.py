@@ -72,7 +72,7 @@ class Workspace:
         self._tables: TableSource | None = None
         path = self._context_file(contexts)
         own = self.recipe is not None and self.method != "supervised" and solutions is None
-        chosen = folder / "selections.jsonl"
+        chosen, model = folder / "selections.jsonl", folder / "model/model.json"
         sources = Sources(
             store,
             self.examples,
@@ -80,6 +80,7 @@ class Workspace:
             chosen if own and chosen.exists() else None,
             gold,
             kept_by(folder, self.recipe) if own and self.recipe is not None else None,
+            model if model.exists() else None,
         )
         self.cache = self._cache(solutions)
         self.index: Index = open_index(sources, self.cache, self.store, progress)

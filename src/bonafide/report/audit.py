@@ -134,12 +134,12 @@ class Audit:
 
     @cached_property
     def exact(self) -> tuple[Accuracy, Interval] | None:
-        """Spurious solutions among the right answers whose gold is known, with Wilson's interval."""
-        if not self.has_gold:
-            return None
+        """Spurious solutions among the right answers whose gold is known, with Wilson's interval; None of none."""
         known = [
             each.predicted for each in self.examples if each.predicted.right and each.predicted.genuine is not None
         ]
+        if not known:
+            return None
         count = int(spurious([each.right for each in known], [bool(each.genuine) for each in known]).sum())
         return Accuracy(count, len(known)), wilson(count, len(known))
 

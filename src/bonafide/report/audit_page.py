@@ -9,7 +9,7 @@ from typing import Any
 
 from bonafide.report.audit import Audit, Audited
 from bonafide.report.compare_page import write_report
-from bonafide.report.predicted import shown_answer
+from bonafide.report.predicted import accepted_answers, shown_answer
 from bonafide.report.spurious import meaning
 from bonafide.report.statistics import wilson
 from bonafide.report.tabled import Tabled, percent
@@ -134,7 +134,7 @@ def _labels(audit: Audit) -> Tabled:
         if each.size:
             returns = shown_answer(mine.solution, audit.asked, example)
             why = f"{-(each.quality or 0.0):.1f} nats behind {mine.text}, which returns {returns}"
-        rows.append([example.id, ", ".join(map(str, example.answers)), why, example.question])
+        rows.append([example.id, accepted_answers(example), why, example.question])
     note = "The answer, or the question, may be wrong; or the language lacks what it takes. Worst first."
     if len(audit.labels) > _SHOWN:
         note += f" The first {_SHOWN} of {len(audit.labels):,}."
@@ -149,7 +149,7 @@ def _limit(count: int) -> str:
 
 def _article(audit: Audit, each: Audited) -> str:
     example = each.predicted.example
-    answer = ", ".join(map(str, example.answers))
+    answer = accepted_answers(example)
     support = "" if each.support is None else f" · support {each.support:.1%}"
     against = "gold" if each.predicted.genuine is not None else "explains best"
     rows = [("predicted", each.predicted.text, shown_answer(each.predicted.solution, audit.asked, example))]

@@ -22,6 +22,7 @@ from bonafide.reconstruct.layout import tokenise
 from bonafide.rendering import RenderedSet
 from bonafide.report.charts import line_chart
 from bonafide.report.page import STYLE
+from bonafide.report.predicted import accepted_answers
 from bonafide.sealed import read_log
 
 GOLD = "gold"
@@ -142,7 +143,7 @@ def article(shown: Shown, judge: Model, solution: str) -> str:
     question = escape(shown.example.question)
     if len(methods) > 1:
         question = _shaded(scores[methods[-1]][0], scores[methods[-1]][1] - scores[methods[0]][1])
-    answer = ", ".join(map(str, shown.example.answers))
+    answer = accepted_answers(shown.example)
     return (
         f'<article><h3 class="tokens">{question}</h3>'
         f"<p class=note><span class=answer>answer: {escape(answer)}</span> · {escape(shown.example.id)}</p>"
@@ -161,7 +162,8 @@ def _token_scores(
     with torch.no_grad():
         batch = judge.reconstructor.batch([layout], [np.zeros(1, dtype=np.int64)])
         scores = judge.reconstructor.token_log_prob(batch, full_precision=True)[0].double().cpu().numpy()
-    words = [tokenizer.decode([token]) for token in layout.question.tolist()[:-1]]
+    read = layout.question[: judge.reconstructor.markers.positions]  # what is longer is not scored
+    words = [tokenizer.decode([token]) for token in read.tolist()[:-1]]
     return words, scores[: len(words)]
 
 

@@ -26,7 +26,7 @@ dt { color: var(--soft); font-size: .8rem; } dd { margin: 0; font-size: 1.3rem; 
 svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg text.count { fill: var(--soft); } svg rect { fill: var(--bar); } svg rect.none { fill: var(--none); }
 article { border: 1px solid var(--line); border-radius: .5rem; padding: .8rem 1rem; margin: .9rem 0; overflow-x: auto; }
-article h3 { font-size: 1rem; margin: 0; } .answer { color: var(--good); }
+article h3 { font-size: 1rem; margin: 0; } .answer { color: var(--good); unicode-bidi: isolate; }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; margin-top: .5rem; }
 th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-top: 1px solid var(--line); vertical-align: top; }
 code { font: .82rem ui-monospace, monospace; overflow-wrap: anywhere; } td.number { text-align: right; }

@@ -259,12 +259,22 @@ def shown_answer(solution: Any, asked: Asked, example: Example) -> str:
     """What a solution returns, as a person reads it."""
     context = asked.context(example)
     if asked.task == "sql":
-        return ", ".join(map(str, execute_query(solution, context) or []))
+        found = execute_query(solution, context) or []
+        return ", ".join("NULL" if each is None else str(each) for each in found) or "nothing"
     if asked.task == "discrete":
         return ", ".join(value_texts(execute(solution, context, language_of(asked.options))))
     if asked.task == "text":
         return TextAnswer(solution, 0.0).answer
     return str(solution.text(context))
+
+
+def accepted_answers(example: Example) -> str:
+    """What a right solution returns, as a person reads it."""
+    texts = (
+        each.text if isinstance(each, DateAnswer) else " and ".join(each) if isinstance(each, tuple) else str(each)
+        for each in example.answers
+    )
+    return ", ".join(texts)
 
 
 def same_answer(one: Any, other: Any, asked: Asked, example: Example) -> bool:

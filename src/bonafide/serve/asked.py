@@ -36,7 +36,7 @@ def said(text: str) -> str:
     return plain(text)
 
 
-Plain = Annotated[str, AfterValidator(plain)]
+Plain = Annotated[str, AfterValidator(plain)]  # where a length is asked too, it comes first: else it counts "items"
 Said = Annotated[str, StringConstraints(min_length=1), AfterValidator(said)]
 Number = Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
@@ -48,7 +48,9 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: Annotated[Said, Field(max_length=LIMITS.question, description="Your question.")]
+    question: Annotated[
+        str, Field(min_length=1, max_length=LIMITS.question, description="Your question."), AfterValidator(said)
+    ]
 
 
 class Predicting(Question):
@@ -67,9 +69,9 @@ class Date(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    day: Annotated[Plain, Field(max_length=40)] = ""
-    month: Annotated[Plain, Field(max_length=40)] = ""
-    year: Annotated[Plain, Field(max_length=40)] = ""
+    day: Annotated[str, Field(max_length=40), AfterValidator(plain)] = ""
+    month: Annotated[str, Field(max_length=40), AfterValidator(plain)] = ""
+    year: Annotated[str, Field(max_length=40), AfterValidator(plain)] = ""
 
 
 class Searching(Question):

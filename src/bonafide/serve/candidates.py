@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from bonafide.examples import AcceptedAnswer, Example
 from bonafide.learn.learnable import Item, Prediction
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
-from bonafide.serve.asked import LIMITS, Plain, Predicting, Question, Said, Searching, listed
+from bonafide.serve.asked import LIMITS, Predicting, Question, Said, Searching, listed, plain
 from bonafide.serve.limits import Limits, at_most
 from bonafide.tasks.text.candidates import TextSet
 from bonafide.tasks.text.task import TextTask
@@ -28,7 +28,9 @@ class AboutText(Question):
     """A question that stands alone, or is about a text."""
 
     context: Annotated[
-        Plain, Field(max_length=LIMITS.text, description="What the question is about, where it does not stand alone.")
+        str,
+        Field(max_length=LIMITS.text, description="What the question is about, where it does not stand alone."),
+        AfterValidator(plain),
     ] = ""
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool
 
 from bonafide.examples import AcceptedAnswer
 from bonafide.learn.learnable import Prediction
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
 from bonafide.report.inspect import bound_sql
-from bonafide.serve.asked import LIMITS, Brought, Plain, Predicting, Question, Searching, Value, listed
+from bonafide.serve.asked import LIMITS, Brought, Plain, Predicting, Question, Searching, Value, listed, plain
 from bonafide.serve.contexts import prepared, table_of_csv, table_of_rows
 from bonafide.serve.limits import Limits
 from bonafide.tasks.sql.query import Aggregate, Query, execute, selected_rows
@@ -34,7 +34,7 @@ class AboutTable(Question):
     """Exactly one of ``table``, ``rows`` and ``csv``; a server with one table needs none."""
 
     table: Annotated[
-        Annotated[Plain, Field(max_length=LIMITS.cell)] | None,
+        Annotated[str, Field(max_length=LIMITS.cell), AfterValidator(plain)] | None,
         Field(description="The name of a table that the server was started with; GET /health lists them."),
     ] = None
     rows: Annotated[

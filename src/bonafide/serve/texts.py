@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from bonafide.documents import Document
 from bonafide.evaluate.discrete import described
@@ -14,7 +14,20 @@ from bonafide.learn.learnable import Item, Prediction
 from bonafide.learn.recipe import recipe_from
 from bonafide.learn.saved import Model
 from bonafide.rendering import RenderedSet
-from bonafide.serve.asked import LIMITS, Brought, Date, Plain, Predicting, Question, Said, Searching, Value, accepted
+from bonafide.serve.asked import (
+    LIMITS,
+    Brought,
+    Date,
+    Plain,
+    Predicting,
+    Question,
+    Said,
+    Searching,
+    Value,
+    accepted,
+    plain,
+    said,
+)
 from bonafide.serve.contexts import passage_of
 from bonafide.serve.limits import Limits, at_most
 from bonafide.tasks.discrete.language import Language
@@ -36,7 +49,9 @@ _PARAGRAPHS: list[JsonValue] = ["Ada Lund runs the archive.", "Travel claims are
 class AboutPassage(Question):
     """A passage to ask about."""
 
-    passage: Annotated[Said, Field(max_length=LIMITS.text, description="The text to ask about.")]
+    passage: Annotated[
+        str, Field(min_length=1, max_length=LIMITS.text, description="The text to ask about."), AfterValidator(said)
+    ]
 
 
 class PredictOnPassage(AboutPassage, Predicting):
@@ -64,7 +79,10 @@ class AboutDocument(Question):
     paragraphs: Annotated[
         list[Said], Field(min_length=1, max_length=LIMITS.paragraphs, description="The text, in paragraphs.")
     ]
-    title: Annotated[Plain | None, Field(max_length=LIMITS.cell, description="The title, where there is one.")] = None
+    title: Annotated[
+        Annotated[str, Field(max_length=LIMITS.cell), AfterValidator(plain)] | None,
+        Field(description="The title, where there is one."),
+    ] = None
 
 
 class PredictOnDocument(AboutDocument, Predicting):

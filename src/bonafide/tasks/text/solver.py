@@ -159,8 +159,8 @@ class TextSolver(nn.Module):
             max_new_tokens=min(_LONGEST, int(config.max_position_embeddings) - 1),
             num_beams=width,
             num_return_sequences=top,
-            length_penalty=0.0,
             do_sample=False,
+            **({"length_penalty": 0.0} if width > 1 else {}),  # of one beam transformers says that it is ignored
         )
         bart: Any = self.bart  # whose methods are typed for a class that it is not
         generate = bart.generate

@@ -33,6 +33,8 @@ _MEASURED = re.compile(
 """A number with its unit: a sign before or behind it, or up to three words."""
 _MARKS = " \t*_`$;:="
 """What stands around an answer and is none of it."""
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|_{1,3}|`|\$)(?=\S)([^\n]{1,200}?)(?<=\S)\1(?!\w)|\\[()]|\\(?=[$%])")
+"""A part of an answer that Markdown or TeX sets apart, as in **19** apples; not the signs in 3*4*5."""
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 _NO_UNITS, _SIGNS = {"or", "and", "to"}, {"", *"%°$€£¥"}
 _RAISED = str.maketrans({sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
@@ -81,7 +83,8 @@ def final_answer(text: str) -> str:
     if stated:
         last = stated[-1]["boxed"] or stated[-1]["answer"]
         boxed = _ANSWER.search(last)  # the answer is \\boxed{19}
-        return (boxed["boxed"] or last if boxed else last).lstrip(_MARKS).rstrip(f"{_MARKS}.")
+        said = _EMPHASIS.sub(r"\2", boxed["boxed"] or last if boxed else last)
+        return said.lstrip(_MARKS).rstrip(f"{_MARKS}.")
     result = text.rpartition("=")[2].strip() if "=" in text else ""
     found = result or (text.strip().splitlines() or [""])[-1]
     numbers = [each["number"] for each in _STATED.finditer(found)]
