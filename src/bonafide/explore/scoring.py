@@ -136,9 +136,8 @@ class Scorer:
             known = self._kept.get(place)
             if known is None or known.reconstructor is None:
                 return known
-            return replace(
-                known, reconstructor=known.reconstructor.copy()
-            )  # scoring goes on while a page is made of it
+            # Scoring goes on while a page is made of it.
+            return replace(known, reconstructor=known.reconstructor.copy())
 
     def gains(self, opened: Opened, chosen: int, rival: int | None) -> list[Gain]:
         """The question's tokens, and how well each of two solutions explains them; nothing without a reconstructor."""
