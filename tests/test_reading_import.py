@@ -242,6 +242,28 @@ def test_webquestions_is_read_as_published_and_line_by_line(tmp_path):
     ]
 
 
+def test_a_share_of_webquestions_is_held_out_by_its_seed_and_the_rest_is_for_training(tmp_path):
+    asked = [{"id": f"w{n}", "question": "who?", "answers": ["ada"]} for n in range(50)]
+    lines = write_lines(tmp_path / "l.jsonl", asked)
+
+    def parts(folder, **seed):
+        done = import_webquestions(lines, folder, 0.1, **seed)
+        train, dev = (
+            [each.id for each in open_examples(folder / f"{part}/examples.jsonl")] for part in ("train", "dev")
+        )
+        assert (done.examples, done.held_out) == (len(train), len(dev)) == (45, 5)
+        assert [each["id"] for each in asked if each["id"] not in dev] == train  # in their order
+        return dev
+
+    dev = parts(tmp_path / "a")
+    assert parts(tmp_path / "b", seed=0) == dev != parts(tmp_path / "c", seed=1)
+    assert not (tmp_path / "a/examples.jsonl").exists()
+    for share in (0.001, 1.0, -0.1, float("nan")):
+        with pytest.raises(BonafideError, match=r"expected a share such as 0\.1"):
+            import_webquestions(lines, tmp_path / "d", share)
+    assert not (tmp_path / "d").exists()
+
+
 def dpr_item(**changes):
     passages = [{"id": "1", "title": "Ferry", "text": "It lands in Tartu.", "score": "80.1"}, {"text": "No title."}]
     return {"question": "where?", "answers": ["Tartu"], "ctxs": passages} | changes

@@ -119,11 +119,15 @@ def import_quasar_command(
 def import_webquestions_command(
     path: Annotated[Path, typer.Argument(help="WebQuestions' JSON, or question and answers a line.")],
     out: Out,
+    held_out: Annotated[
+        float, typer.Option(help="Hold out such a share as dev, e.g. 0.1; the folders train and dev are written then.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of what is held out.")] = 0,
 ) -> None:
     """WebQuestions into examples.jsonl; give them documents with bonafide retrieve."""
     from bonafide.tasks.reading.webquestions import import_webquestions
 
-    _report_import(out, import_webquestions(path, out))
+    _report_import(out, import_webquestions(path, out, held_out, seed))
 
 
 @app.command("dpr")
@@ -142,6 +146,9 @@ def import_dpr_command(
 def _report_import(out: Path, done: Imported) -> None:
     console = Console(stderr=True)
     documents = f" on {done.documents:,} documents" if done.documents else ", which have no documents yet"
-    tell(console, f"{done.examples:,} examples{documents}, written to {escape(str(out))}.")
+    folders = escape(str(out / "train" if done.held_out else out))
+    tell(console, f"{done.examples:,} examples{documents}, written to {folders}.")
+    if done.held_out:
+        tell(console, f"{done.held_out:,} others are held out, in {escape(str(out / 'dev'))}.")
     if done.left_out:
         tell(console, f"[dim]{done.left_out:,} questions without an answer were left out.[/dim]")

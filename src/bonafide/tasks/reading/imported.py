@@ -15,11 +15,12 @@ from bonafide.files import open_bytes, parse_json
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import wrote; ``left_out`` counts questions without an answer."""
+    """What an import wrote; ``left_out`` counts questions without an answer, ``held_out`` those that are dev's."""
 
     examples: int
     documents: int
     left_out: int = 0
+    held_out: int = 0
 
 
 class WrongFieldError(Exception):
