@@ -16,7 +16,7 @@ from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.evaluate.predictions import write_predictions
 from bonafide.evaluate.sql import SqlPrediction
-from bonafide.examples import Example, write_jsonl
+from bonafide.examples import DateAnswer, Example, write_jsonl
 from bonafide.files import content_hash
 from bonafide.learn.saved import load
 from bonafide.learn.sql import SqlAnswer
@@ -296,7 +296,8 @@ def test_types_of_answers() -> None:
     ]  # fmt: skip
     assert of("Oslo", "Kristiania", task="reading") == "text"
     assert [of("Infinity"), of("nan")] == ["text", "text"]
-    assert of(("Oslo", "Riga"), task="discrete") == "several"
+    dates = DateAnswer("", "May", "1648"), ("Oslo", "Riga")
+    assert [of(each, task="discrete") for each in (3, "3", *dates)] == ["number", "span", "date", "spans"]  # as DROP's
 
 
 def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[str]], data: Path) -> None:

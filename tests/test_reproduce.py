@@ -166,7 +166,8 @@ def _the_page_has_the_figures(found: dict[str, list[Result]], out: Path) -> None
     assert "### Selection after so many epochs" in page
     wanted = table("sql-synthetic").row("mimax")
     assert f"(so far; {wanted.label}: 2 of {wanted.seeds} seeds; HardEM: 2 of 3 seeds; VAE: 0 of 5 seeds)" in page
-    for chart in ("solution", "answer", "selection", "by-size", "curve"):
+    assert "### Right solution by type of the dev question's answer" in page
+    for chart in ("solution", "answer", "selection", "by-size", "by-type", "curve"):
         assert f"sql-synthetic-{chart}.svg" in page
         assert (out / f"sql-synthetic-{chart}.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     assert "http" not in (out / "sql-synthetic.html").read_text().replace("http://www.w3.org/2000/svg", "")
@@ -222,6 +223,12 @@ def test_programs_are_judged_as_their_own_evaluation_judges_them(
     assert result.figure("answer") == own["execution"]["share"]
     assert result.figure("solution") == own["logical_form"]["share"]
     assert result.figure("f1") == pytest.approx(own["f1"], abs=1e-3)
+    answer, types = result.flags("answer"), result.types
+    assert answer is not None
+    assert types is not None
+    by_type = {kind: answer[types == kind].mean() for kind in set(types.tolist())}
+    assert by_type == {kind: each["execution"]["share"] for kind, each in own["answer_types"].items()}
+    assert len(by_type) > 1
     assert result.content["figures"]["selection"]["examples"] > 0
     voted = {"beam": 20, "reconstruction": 1000.0}
     own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures

@@ -32,6 +32,7 @@ from bonafide.reproduce.results import (
     packed_bytes,
     read_result,
     result_name,
+    typed,
     unpacked,
     unpacked_bytes,
 )
@@ -238,12 +239,16 @@ NEEDED = (
 
 
 @pytest.mark.parametrize(
-    "name", [*NEEDED, *(f"{each}!" for each in NEEDED), "sizes?", "values.f1?", "values.f1!", "plain.answer", "plain!"]
-)
+    "name",
+    [
+        *NEEDED, *(f"{each}!" for each in NEEDED), "sizes?", "values.f1?", "values.f1!", "plain.answer", "plain!",
+        "types.of", "types.names", "types.names!", "types.of?", "types!",
+    ],
+)  # fmt: skip
 def test_a_row_that_lacks_what_a_table_needs_or_has_it_otherwise_is_named(tmp_path: Path, name: str) -> None:
     result = made(
         tmp_path / "a.json", 0, [True] * 9, [True] * 9, values={"f1": halves(9)},
-        plain={"examples": 2, "ids": "d", "answer": packed([True, False])},
+        plain={"examples": 2, "ids": "d", "answer": packed([True, False])}, types=typed(["number", *8 * ["text"]]),
     )  # fmt: skip
     write_json(result.path, {"format": 1, **result.content})  # as before rows had checksums
     assert read_result(result.path).figure("f1") == pytest.approx(0.5, abs=1e-3)
@@ -285,6 +290,36 @@ def test_a_copy_of_a_row_is_not_another_seed(tmp_path: Path) -> None:
     for each in (path, copy):
         assert str(each) in str(refused.value)
     assert "both of seed 0" in str(refused.value)
+
+
+def test_tables_break_down_by_the_type_of_the_answer_which_one_result_is_enough_to_know(tmp_path: Path) -> None:
+    def run(seed: int, right: list[bool], **types: Any) -> Result:
+        f1 = packed_bytes(np.array([1.0 if each else 0.5 for each in right], dtype=np.float16))
+        return made(tmp_path / f"{seed}", seed, [False] * 5, right, values={"f1": f1}, **types)
+
+    def of(**types: Any) -> dict[str, list[list[str]]]:
+        low, ours = (
+            [run(0, [True, False, True, False, True])],
+            [run(0, [True] * 5), run(1, [True] * 4 + [False], **types)],
+        )
+        found = tabled(passages, {"low": low, "high": [], "ours": ours, "gold": []})
+        return {each.title: [each.head, *each.rows] for each in found if "type of" in each.title}
+
+    passages = dataclasses.replace(SMALL, measures=("answer", "f1"))
+    assert of() == {}  # as of results that were made before they said it
+    assert of(types=typed(["span"] * 5)) == {}
+    assert of(types=typed(["span", "date", "number", "span", "number"])) == {
+        "Right answer by type of the dev question's answer": [
+            ["method", "number (2)", "span (2)", "date (1)"],
+            ["Low", "100.0 %", "50.0 %", "0.0 %"],
+            ["Ours", "75.0 %", "100.0 %", "100.0 %"],
+        ],
+        "F1 by type of the dev question's answer": [
+            ["method", "number (2)", "span (2)", "date (1)"],
+            ["Low", "100.0 %", "75.0 %", "50.0 %"],
+            ["Ours", "87.5 %", "100.0 %", "100.0 %"],
+        ],
+    }
 
 
 def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from bonafide.search.sql import tables_beside
 from bonafide.search.text import example_check as text_check
 from bonafide.solutions import read_manifest
 from bonafide.tasks.discrete.execution import execute
+from bonafide.tasks.discrete.metrics import answer_type as answer_type_of_drop
 from bonafide.tasks.discrete.metrics import exact_match_and_f1, score, value_texts
 from bonafide.tasks.discrete.notation import parse_program, program_text
 from bonafide.tasks.discrete.passage import Passage, Reading
@@ -152,10 +153,15 @@ def read_predicted(path: Path, asked: Asked, gold: Mapping[str, Gold] | None = N
 
 
 def answer_type(example: Example, task: str) -> str:
-    """``number``, ``text``, ``date``, ``several`` values, or ``nothing``; of several accepted answers the first's."""
+    """``number``, ``text``, ``date``, ``several`` values, or ``nothing``; of several accepted answers the first's.
+
+    Of answers about passages DROP's own type: ``number``, ``span``, ``spans`` or ``date``.
+    """
     if not example.answers or example.answers[0] is None:
         return "nothing"
     first = example.answers[0]
+    if task == "discrete":
+        return answer_type_of_drop(first)
     if isinstance(first, tuple) or (task == "sql" and len(example.answers) > 1):
         return "several"
     if isinstance(first, DateAnswer):

@@ -20,9 +20,9 @@ from bonafide.learn.learnable import Split, learnable
 from bonafide.learn.monitor import told_by
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
-from bonafide.report.predicted import Asked, asked_beside
+from bonafide.report.predicted import Asked, answer_type, asked_beside
 from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
-from bonafide.reproduce.results import Flags, buckets, hash_of, packed, packed_bytes
+from bonafide.reproduce.results import Flags, buckets, hash_of, packed, packed_bytes, typed
 from bonafide.synth.reading import PLAIN
 from bonafide.tasks.reading.metrics import right_mention
 from bonafide.tasks.sql.solver import SqlSolver
@@ -89,7 +89,7 @@ def _headers(folder: Path) -> list[AskedByHeader]:
 
 
 def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
-    """The part of a result that says how right a model is: ``figures``, ``flags``, ``values``, ``sizes``, ``ids``."""
+    """The part of a result that says how right a model is, and of which questions."""
     asked = asked_beside(model.task.name, dev.split.file.path, run)
     recipe = recipe_from(model.about["recipe"], "the model")
     greedy, told = _Judged(asked, dev), []
@@ -137,6 +137,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         "flags": flags,
         "values": {name: packed_bytes(each.astype(np.float16)) for name, each in f1.items() if each is not None},
         "sizes": packed_bytes(dev.sizes),
+        "types": typed([answer_type(each, asked.task) for each in dev.examples]),
     }
 
 

@@ -44,6 +44,7 @@ _SHAPE: dict[str, Any] = {
 _RIGHT_BESIDE = {"headers": "solution", "plain": "answer"}
 _POINT = {"epoch": float | int, "solver": {"share": float | int}, "confidence": float | int}
 _DESCRIBED = {"description": float | int, "execution": float | int}
+_TYPES = {"names": list, "of": str}
 
 
 def comparable(recipe: Recipe, curve: bool) -> dict[str, Any]:
@@ -118,6 +119,12 @@ class Result:
         """(examples,): the bucket of each example's solution set, by :data:`EDGES`."""
         return unpacked_bytes(self.content["sizes"])
 
+    @cached_property
+    def types(self) -> npt.NDArray[np.str_] | None:
+        """(examples,): the type of each example's answer; older results do not say it."""
+        said = self.content.get("types")
+        return None if said is None else np.array(said["names"])[unpacked_bytes(said["of"])]
+
     @property
     def _voted(self) -> bool:
         """Whether guiding changed anything: of what it did to F1 older results say nothing."""
@@ -184,7 +191,7 @@ def read_result(path: Path) -> Result:
     result = Result(path, content)
     try:
         whole = _is_whole(result)
-    except (ValueError, TypeError, zlib.error) as error:  # also what base64 raises
+    except (ValueError, TypeError, IndexError, zlib.error) as error:  # also what base64 raises
         raise BonafideError(f"{path} is damaged ({error}). {_AGAIN.capitalize()}.") from error
     if not whole:
         raise BonafideError(f"{path} is damaged: it is not of all examples. {_AGAIN.capitalize()}.")
@@ -201,6 +208,8 @@ def _misfits(content: dict[str, Any]) -> Iterator[str]:
         yield from _unlike(point, _POINT, f"curve.{place}")
     if "description" in content["figures"]:
         yield from _unlike(content["figures"], _DESCRIBED, "figures")
+    if "types" in content:
+        yield from _unlike(content["types"], _TYPES, "types")
 
 
 def _unlike(value: Any, shape: Any, name: str = "") -> Iterator[str]:
@@ -223,6 +232,8 @@ def _is_whole(result: Result) -> bool:
         if key in content:
             unpacked(content[key][right], content[key]["examples"])
     halves = [unpacked_bytes(each) for each in content["values"].values()]
+    if result.types is not None and len(result.types) != count:
+        return False
     return len(result.sizes) == count and all(len(each) == 2 * count for each in halves)
 
 
@@ -252,6 +263,12 @@ def packed_bytes(values: npt.NDArray[Any]) -> str:
 def unpacked_bytes(text: str) -> npt.NDArray[np.uint8]:
     """Back again, as bytes."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), dtype=np.uint8)
+
+
+def typed(types: Sequence[str]) -> dict[str, Any]:
+    """The types of all answers, as a result keeps them."""
+    names, of = np.unique(types, return_inverse=True)
+    return {"names": names.tolist(), "of": packed_bytes(of.astype(np.uint8))}
 
 
 def buckets(sizes: Iterable[float]) -> npt.NDArray[np.uint8]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from bonafide.reproduce.compared import (
     verdict,
 )
 from bonafide.reproduce.plots import row_bars, selection_curves, write_svg
-from bonafide.reproduce.results import EDGES, Result
+from bonafide.reproduce.results import EDGES, Flags, Result
 from bonafide.reproduce.runs import Asked, Filled, results_of
 from bonafide.reproduce.tables import MEASURES, Row, Table, elsewhere, tables
 
@@ -34,6 +34,9 @@ REASONS = "Right answers for the right reasons"
 _IN_A_CHART = 4
 _RANKED = 5
 _STARTS = (2, 3)
+_TYPES = ("number", "text", "span", "spans", "several", "date", "nothing")
+Groups = Callable[[Result], Mapping[str, Flags]]
+"""(examples,) for each group: which of them are in it."""
 
 
 def listed(asked: Asked, named: Sequence[Table] = ()) -> list[Tabled]:
@@ -63,7 +66,7 @@ def tabled(table: Table, results: Results) -> list[Tabled]:
         made.append(_curve_table(rows, results))
     if rows:
         made += _for_the_right_reasons(table, rows, results)
-        made.append(_breakdown_table(table, rows, results))
+        made += _breakdowns(table, rows, results)
         made += _without_gold(rows, results)
         made += _starts(rows, results)
     if table.checks:
@@ -206,36 +209,58 @@ def _curve_table(rows: Sequence[Row], results: Results) -> Tabled:
     return Tabled("Selection after so many epochs", note, ["method", *(f"{each:g}" for each in epochs)], body)
 
 
-def _breakdown(table: Table, rows: Sequence[Row], results: Results) -> dict[str, dict[str, tuple[float, int]]]:
-    """By row and size of the solution set: the share that is right, mean over seeds, and of how many examples."""
-    measure = _broken_down(table, rows, results)
+def _breakdown(
+    rows: Sequence[Row], results: Results, measure: str, groups: Groups
+) -> dict[str, dict[str, tuple[float, int]]]:
+    """By row and group of examples: a measure, mean over seeds, and of how many examples."""
     found: dict[str, dict[str, tuple[float, int]]] = {}
     for row in rows:
-        runs = [(each, each.measured(measure)) for each in results[row.name]]
-        known = [(each, pair) for each, pair in runs if pair is not None]
-        groups = {}
-        for bucket, label in enumerate(_bucket_names()):
-            parts = [pair[0][pair[1] & (each.sizes == bucket)] for each, pair in known]
-            if all(map(len, parts)) and parts:
-                groups[label] = float(np.mean([part.mean() for part in parts])), len(parts[0])
-        found[row.label] = groups
+        known = [(groups(each), pair) for each in results[row.name] if (pair := each.measured(measure)) is not None]
+        found[row.label] = {}
+        for label in known[0][0] if known else ():
+            parts = [values[there & of[label]] for of, (values, there) in known]
+            if all(map(len, parts)):
+                found[row.label][label] = float(np.mean([part.mean() for part in parts])), len(parts[0])
     return found
+
+
+def _by_size(result: Result) -> dict[str, Flags]:
+    return {label: result.sizes == bucket for bucket, label in enumerate(_bucket_names())}
+
+
+def _by_type(results: Results) -> Groups | None:
+    """By the type of the dev questions' answers, as any of the results has it; None where there is one type."""
+    said = (each.types for listed in results.values() for each in listed)
+    types = next((each for each in said if each is not None), None)
+    if types is None:
+        return None
+    groups = {name: types == name for name in _TYPES if name in types}
+    return (lambda result: groups) if len(groups) > 1 else None
 
 
 def _broken_down(table: Table, rows: Sequence[Row], results: Results) -> str:
     return next((each for each in _measures(table, rows, results) if each in ("solution", "answer")), "selection")
 
 
-def _breakdown_table(table: Table, rows: Sequence[Row], results: Results) -> Tabled:
-    found = _breakdown(table, rows, results)
-    labels = [label for label in _bucket_names() if any(label in group for group in found.values())]
-    counts = {label: next(group[label][1] for group in found.values() if label in group) for label in labels}
+def _breakdowns(table: Table, rows: Sequence[Row], results: Results) -> list[Tabled]:
+    measure, by_type = _broken_down(table, rows, results), _by_type(results)
+    made = [_breakdown_table(rows, results, measure, _by_size, "size of the dev question's solution set")]
+    if by_type is not None:
+        listed = [measure, *(each for each in _measures(table, rows, results) if each == "f1")]
+        made += [_breakdown_table(rows, results, each, by_type, "type of the dev question's answer") for each in listed]
+    return made
+
+
+def _breakdown_table(rows: Sequence[Row], results: Results, measure: str, groups: Groups, by: str) -> Tabled:
+    found = _breakdown(rows, results, measure, groups)
+    there = {label: count for group in found.values() for label, (_, count) in group.items()}
+    counts = {label: there[label] for label in groups(results[rows[0].name][0]) if label in there}
     body = [
-        [row.label, *(percent(found[row.label][label][0]) if label in found[row.label] else "–" for label in labels)]
+        [row.label, *(percent(found[row.label][label][0]) if label in found[row.label] else "–" for label in counts)]
         for row in rows
     ]
-    title = f"{_title(_broken_down(table, rows, results))} by size of the dev question's solution set"
-    return Tabled(title, "", ["method", *(f"{label} ({counts[label]:,})" for label in labels)], body)
+    head = ["method", *(f"{label} ({count:,})" for label, count in counts.items())]
+    return Tabled(f"{_title(measure)} by {by}", "", head, body)
 
 
 def _bucket_names() -> list[str]:
@@ -336,10 +361,13 @@ def _plots(table: Table, results: Results) -> dict[str, str]:
     for measure in _measures(table, rows, results):
         shares = {row.label: list(by_seed(results[row.name], measure).values()) for row in rows}
         plots[measure] = row_bars(_title(measure), {name: each for name, each in shares.items() if each})
-    chosen = _charted(table, rows, results)
+    chosen, measure, by_type = _charted(table, rows, results), _broken_down(table, rows, results), _by_type(results)
     if chosen:
-        title = f"{_title(_broken_down(table, rows, results))} by size of the solution set"
-        plots["by-size"] = grouped_bars(title, _bars(_breakdown(table, chosen, results)))
+        title = f"{_title(measure)} by size of the solution set"
+        plots["by-size"] = grouped_bars(title, _bars(_breakdown(chosen, results, measure, _by_size)))
+        if by_type is not None:
+            title = f"{_title(measure)} by type of answer"
+            plots["by-type"] = grouped_bars(title, _bars(_breakdown(chosen, results, measure, by_type)))
     if any(each.content["curve"] for row in rows for each in results[row.name]):
         plots["curve"] = selection_curves(
             _curves(rows, results, "solver"),
