@@ -167,6 +167,7 @@ def test_years_are_told_from_other_numbers():
         ("AD 14, A.D. 15, 16 AD, 17 CE, 18 A.D. it was", [14, 15, 16, 17, 18]),
         ("31 BC to 14 AD", [-30, 14]),
         ("30 ad campaigns, 12 to 44 kings, BC 5", []),
+        ("In 79 AD the city had 20 baths, in A.D. 80 it had 30", [79, 80]),
     ],
 )
 def test_years_before_the_era_are_ordered_by_time(text, expected):

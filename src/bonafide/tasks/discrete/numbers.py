@@ -361,7 +361,7 @@ def _looks_like_year(tokens: Tokens, position: int) -> bool:
         return True
     if not _is_whole(word) or not 1 <= len(word) <= 4 or word[0] == "0":
         return False
-    if _era(tokens, position + 1) or _era(tokens, position - 1) == "AD" or _era(tokens, position - 4) == "AD":
+    if _era(tokens, position + 1) or _is_after_era(tokens, position):
         return True
     following = lower[position + 1] if position + 1 < len(tokens) else ""
     if len(word) < 4:
@@ -384,13 +384,23 @@ def _is_before_era(tokens: Tokens, first: int, last: int) -> bool:
     return int(opened) > int(closed)
 
 
+def _is_after_era(tokens: Tokens, position: int) -> bool:
+    """Whether AD stands before this number, with dots or without."""
+    return "AD" in (_era(tokens, position - 1), _dotted_era(tokens, position - 4))
+
+
 def _era(tokens: Tokens, at: int) -> str:
     """BC or AD, where an era stands at this token, perhaps with dots; else nothing."""
     if not 0 <= at < len(tokens):
         return ""
-    if at + 3 < len(tokens) and tokens.words[at + 1] == "." and all(map(tokens.joined, (at + 1, at + 2, at + 3))):
-        return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if tokens.words[at + 3] == "." else ""
-    return _ERAS.get(tokens.words[at], "")
+    return _ERAS.get(tokens.words[at], "") or _dotted_era(tokens, at)
+
+
+def _dotted_era(tokens: Tokens, at: int) -> str:
+    if not 0 <= at < len(tokens) - 3 or (tokens.words[at + 1], tokens.words[at + 3]) != (".", "."):
+        return ""
+    together = all(map(tokens.joined, (at + 1, at + 2, at + 3)))
+    return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if together else ""
 
 
 def _range_opening(tokens: Tokens, position: int) -> int | None:
