@@ -200,6 +200,12 @@ def test_what_is_larger_is_told_by_all_of_a_number():
     assert "argmax(Oslo: 1.2 million, Riga: 600,000)" in shown
 
 
+def test_what_is_larger_is_told_by_all_of_a_number_that_stands_before_it():
+    reading = read("Who ran more miles, Ann or Bob?", "They ran 2½ miles (Ann) and 2 miles (Bob).")
+    shown = [formula(program, reading, Language()) for program in search(reading, ("Ann",), Language())]
+    assert "argmax(Ann: 2½, Bob: 2)" in shown
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "formulas"),
     [
