@@ -110,7 +110,7 @@ def find_numbers(tokens: Tokens) -> tuple[NumberMention, ...]:
             tokens.ends[last],
             value,
             kind,
-            kind in (NumberKind.YEAR, NumberKind.DECADE) and _is_before_era(tokens, first, last),
+            kind in (NumberKind.YEAR, NumberKind.DECADE) and _era_of(tokens, first, last) == "BC",
         )
         for (first, last, value), kind in sorted(found.items(), key=lambda item: item[0])
     )
@@ -171,7 +171,7 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if kind is NumberKind.CARDINAL and (opening is not None or _range_opens(tokens, position)):
         kind = NumberKind.RANGE
     yield position, position, value, kind
-    if opening is not None and kind is not NumberKind.YEAR:  # 18 AD is a year as it stands
+    if opening is not None and kind is not NumberKind.YEAR:  # 18 BC is a year as it stands
         year = _abbreviated_year(words[opening], word)
         if year is not None:
             yield position, position, Fraction(year), NumberKind.YEAR
@@ -357,31 +357,36 @@ def _looks_like_year(tokens: Tokens, position: int) -> bool:
     word, lower = tokens.words[position], tokens.lower
     if position and lower[position - 1] in _CURRENCY:
         return False
-    if _is_before_era(tokens, position, position):
+    era = _era_of(tokens, position, position)
+    if era == "BC":
         return True
     if not _is_whole(word) or not 1 <= len(word) <= 4 or word[0] == "0":
         return False
-    if _era(tokens, position + 1) or _is_after_era(tokens, position):
+    if era or _is_after_era(tokens, position):
         return True
+    if (opening := _range_opening(tokens, position)) is not None and _is_after_era(tokens, opening):
+        return _digits_value(tokens.words[opening]) < int(word)  # AD 14–37
     following = lower[position + 1] if position + 1 < len(tokens) else ""
     if len(word) < 4:
         return position > 0 and lower[position - 1] == "year"
     return 1000 <= int(word) < 2100 and following not in _MULTIPLIERS
 
 
-def _is_before_era(tokens: Tokens, first: int, last: int) -> bool:
-    """Whether the number here is a year BC; so is the 264 of *264–146 BC*, where the later year is the smaller."""
-    if tokens.words[first].startswith("0"):
-        return False
-    if _era(tokens, last + 1) == "BC":
-        return "." not in tokens.words[first] and len(tokens.words[first]) <= _LONGEST_YEAR
+def _era_of(tokens: Tokens, first: int, last: int) -> str:
+    """The era of the number here, or nothing; the 264 of *264–146 BC* and the 14 of *14–37 AD* have that of the end."""
+    words = tokens.words
+    if words[first].startswith("0") or "." in words[first] or len(words[first]) > _LONGEST_YEAR:
+        return ""
+    if era := _era(tokens, last + 1):
+        opening = _range_opening(tokens, first)
+        shortened = opening is not None and _abbreviated_year(words[opening], words[first]) is not None
+        return "" if shortened and era == "AD" else era  # the 18 of 1014–18 AD is 1018
     closing = last + 2
-    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or _era(tokens, closing + 1) != "BC":
-        return False
-    opened, closed = tokens.words[last], tokens.words[closing]
-    if not (_is_whole(opened) and _is_whole(closed)) or len(opened) > _LONGEST_YEAR:
-        return False
-    return int(opened) > int(closed)
+    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or not _is_digits(words[closing]):
+        return ""
+    era = _era(tokens, closing + 1)
+    opened, closed = _digits_value(words[first]), _digits_value(words[closing])
+    return era if opened != closed and (opened > closed) == (era == "BC") else ""
 
 
 def _is_after_era(tokens: Tokens, position: int) -> bool:
