@@ -208,6 +208,8 @@ def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
         ("May and June 1644", [("June 1644", None, 6, 1644)]),
         ("in May and June 1644", [("May … 1644", None, 5, 1644), ("June 1644", None, 6, 1644)]),
         ("1596-10-24", [("1596-10-24", 24, 10, 1596)]),
+        ("on September 2, 31 BC", [("September 2, 31", 2, 9, -31)]),
+        ("on August 1, 30 B.C. or August 19, 14 AD", [("August 1, 30", 1, 8, -30), ("August 19, 14", 19, 8, 14)]),
         ("in Sept. 1596", [("Sept. 1596", None, 9, 1596)]),
         ("on 31 June 1596", [("June 1596", None, 6, 1596)]),
         ("They may march on.", []),
