@@ -194,6 +194,21 @@ def test_a_year_with_its_era_is_one_number_of_an_extreme():
     assert formula(program, reading, Language()) == "max(44, 1014, 18 (1018), 1600)"
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("What is the latest year?", 1918, "max(1914, 18 (1918), 1911, 1913)"),
+        ("How many kings ruled over 5 years?", 4, "count(1914, 18, 1911, 1913)"),
+    ],
+)
+def test_a_number_with_two_readings_of_one_unit_is_named_once(question, answer, expected):
+    reading = read(question, "Prices rose in the 1914–18 year, in 1911 and in 1913.")
+    solutions = search(reading, (answer,), Language())
+    for program in solutions:
+        check(program, reading, Language())
+    assert expected in [formula(program, reading, Language()) for program in solutions]
+
+
 def test_what_is_larger_is_told_by_all_of_a_number():
     reading = read("Which was larger, Oslo or Riga?", "Oslo has 1.2 million people and Riga has 600,000.")
     shown = [formula(program, reading, Language()) for program in search(reading, ("Oslo",), Language())]
