@@ -143,6 +143,7 @@ def test_the_usual_ways_to_write_a_number(text, expected):
         ("a million and a half", [("a million and a half", "1500000")]),
         ("2 and a half million", [("2", "2"), ("2 and a half million", "2500000")]),
         ("2½ million", [("2", "2"), ("2½", "5/2"), ("2½ million", "2500000")]),
+        ("2 ½ million", [("2", "2"), ("2 ½", "5/2"), ("2 ½ million", "2500000")]),
         ("3/4 million", [("3", "3"), ("3/4", "3/4"), ("3/4 million", "750000")]),
         ("2 dozen", [("2", "2"), ("2 dozen", "24")]),
         ("half of them, half an hour", [("half", "1/2"), ("half", "1/2")]),

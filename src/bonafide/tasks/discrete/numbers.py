@@ -145,7 +145,9 @@ def _readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         if not (tokens.joined(position) and tokens.words[position - 1][-1].isalpha()):
             yield from _digit_readings(tokens, position)
     elif (part := _sign_fraction(word)) is not None:
-        yield from _fraction_readings(tokens, position, position, part, _is_digits(_joined_before(tokens, position)))
+        yield from _fraction_readings(
+            tokens, position, position, part, position > 0 and _is_digits(tokens.words[position - 1])
+        )
     else:
         yield from _word_readings(tokens, position)
 
@@ -184,7 +186,7 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         yield from _fraction_readings(tokens, position, position + 2, part, mixed)
         if mixed:
             yield from _fraction_readings(tokens, position - 1, position + 2, Fraction(words[position - 1]) + part)
-    elif joined and (part := _sign_fraction(following)) is not None:  # 2½
+    elif (joined or kind is not NumberKind.YEAR) and (part := _sign_fraction(following)) is not None:  # 2½ or 2 ½
         yield from _fraction_readings(tokens, position, after, value + part)
     elif (scale := _after(tokens, position, "and", "a", "half")) is not None and lower[scale] in _TIMES:
         yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.SCALED
@@ -199,10 +201,6 @@ def _fraction_readings(
     yield first, last, value, NumberKind.FRACTION
     if not after_a_whole and last + 1 < len(tokens) and tokens.lower[last + 1] in _TIMES:
         yield first, last + 1, value * _TIMES[tokens.lower[last + 1]], NumberKind.SCALED
-
-
-def _joined_before(tokens: Tokens, position: int) -> str:
-    return tokens.words[position - 1] if tokens.joined(position) else ""
 
 
 def _sign_fraction(word: str) -> Fraction | None:
