@@ -84,7 +84,7 @@ _CURRENCY = frozenset("$€£¥")
 _ERAS = {"BC": "BC", "BCE": "BC", "AD": "AD", "CE": "AD", "bc": "BC", "bce": "BC"}  # no ad: thirty ad campaigns
 _DOTTED_ERAS = {("b", "c"): "BC", ("a", "d"): "AD", ("c", "e"): "AD"}
 _UNTIL = frozenset((*_DASHES, "to", "and", "until", "till"))
-_ABOUT = frozenset(("c", "ca", ".", "circa", "about", "around", "approximately", "roughly"))
+_BEFORE_A_YEAR = frozenset(("c", "ca", ".", "circa", "about", "around", "approximately", "roughly", "the"))
 _PLAIN = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+")
 _MOST_DIGITS = 30  # longer runs of digits are names or noise, and cost time without end
 _LARGEST_DENOMINATOR = 10
@@ -381,11 +381,12 @@ def _era_of(tokens: Tokens, first: int, last: int) -> str:
         shortened = opening is not None and _abbreviated_year(words[opening], words[first]) is not None
         return "" if shortened and era == "AD" else era  # the 18 of 1014–18 AD is 1018
     closing = last + 2
-    while closing < len(tokens) and tokens.lower[closing] in _ABOUT:
+    while closing < len(tokens) and tokens.lower[closing] in _BEFORE_A_YEAR:
         closing += 1
     if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or not _is_digits(words[closing]):
         return ""
-    era = _era(tokens, closing + 1)
+    decade = tokens.lower[closing + 1 : closing + 2] == ("s",)
+    era = _era(tokens, closing + 1 + decade)
     opened, closed = _digits_value(words[first]), _digits_value(words[closing])
     return era if opened != closed and (opened > closed) == (era == "BC") else ""
 
