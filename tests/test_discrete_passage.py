@@ -143,6 +143,7 @@ def test_the_usual_ways_to_write_a_number(text, expected):
         ("a million and a half", [("a million and a half", "1500000")]),
         ("2 and a half million", [("2", "2"), ("2 and a half million", "2500000")]),
         ("2½ million", [("2", "2"), ("2½", "5/2"), ("2½ million", "2500000")]),
+        ("2 ½ million", [("2", "2"), ("2 ½", "5/2"), ("2 ½ million", "2500000")]),
         ("3/4 million", [("3", "3"), ("3/4", "3/4"), ("3/4 million", "750000")]),
         ("2 dozen", [("2", "2"), ("2 dozen", "24")]),
         ("half of them, half an hour", [("half", "1/2"), ("half", "1/2")]),
@@ -164,9 +165,15 @@ def test_years_are_told_from_other_numbers():
     [
         ("44 BC, 30 B.C., 5 BCE, 3 bc, 10,000 BC, the 440s BC", [-43, -29, -4, -2, -9999, -439]),
         ("from 264–146 BC, 2181 to 2055 BC", [-263, -145, -2180, -2054]),
+        ("from 10,000 to 8,000 BC, 12,000–900 BC", [-9999, -7999, -11999, -899]),
+        ("from about 1700 to about 1500 BC, 1300–c. 1200 BC", [-1699, -1499, -1299, -1199]),
+        ("1260s–1250s BC, between the 300s and the 200s BC", [-1259, -1249, -299, -199]),
+        ("14–37 AD, from 98 to 117 AD, AD 161–180, 44 to 20 AD", [14, 37, 98, 117, 161, 180, 20]),
+        ("1014–18 AD, 1014–1018 AD", [1014, 1018, 1014, 1018]),
         ("AD 14, A.D. 15, 16 AD, 17 CE, 18 A.D. it was", [14, 15, 16, 17, 18]),
         ("31 BC to 14 AD", [-30, 14]),
         ("30 ad campaigns, 12 to 44 kings, BC 5", []),
+        ("In 79 AD the city had 20 baths, in A.D. 80 it had 30", [79, 80]),
     ],
 )
 def test_years_before_the_era_are_ordered_by_time(text, expected):
@@ -204,6 +211,8 @@ def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
         ("May and June 1644", [("June 1644", None, 6, 1644)]),
         ("in May and June 1644", [("May … 1644", None, 5, 1644), ("June 1644", None, 6, 1644)]),
         ("1596-10-24", [("1596-10-24", 24, 10, 1596)]),
+        ("on September 2, 31 BC", [("September 2, 31", 2, 9, -31)]),
+        ("on August 1, 30 B.C. or August 19, 14 AD", [("August 1, 30", 1, 8, -30), ("August 19, 14", 19, 8, 14)]),
         ("in Sept. 1596", [("Sept. 1596", None, 9, 1596)]),
         ("on 31 June 1596", [("June 1596", None, 6, 1596)]),
         ("They may march on.", []),

@@ -191,13 +191,34 @@ def test_a_year_with_its_era_is_one_number_of_an_extreme():
     reading = read("What is the latest year?", "Kings of 44 AD, 1014-18 AD and 1600")
     (program,) = (each for each in search(reading, (1600,), Language()) if each.operator is Operator.MAX)
     check(program, reading, Language())
-    assert formula(program, reading, Language()) == "max(44, 1014, 18, 1600)"
+    assert formula(program, reading, Language()) == "max(44, 1014, 18 (1018), 1600)"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("What is the latest year?", 1918, "max(1914, 18 (1918), 1911, 1913)"),
+        ("How many kings ruled over 5 years?", 4, "count(1914, 18, 1911, 1913)"),
+    ],
+)
+def test_a_number_with_two_readings_of_one_unit_is_named_once(question, answer, expected):
+    reading = read(question, "Prices rose in the 1914–18 year, in 1911 and in 1913.")
+    solutions = search(reading, (answer,), Language())
+    for program in solutions:
+        check(program, reading, Language())
+    assert expected in [formula(program, reading, Language()) for program in solutions]
 
 
 def test_what_is_larger_is_told_by_all_of_a_number():
     reading = read("Which was larger, Oslo or Riga?", "Oslo has 1.2 million people and Riga has 600,000.")
     shown = [formula(program, reading, Language()) for program in search(reading, ("Oslo",), Language())]
     assert "argmax(Oslo: 1.2 million, Riga: 600,000)" in shown
+
+
+def test_what_is_larger_is_told_by_all_of_a_number_that_stands_before_it():
+    reading = read("Who ran more miles, Ann or Bob?", "They ran 2½ miles (Ann) and 2 miles (Bob).")
+    shown = [formula(program, reading, Language()) for program in search(reading, ("Ann",), Language())]
+    assert "argmax(Ann: 2½, Bob: 2)" in shown
 
 
 @pytest.mark.parametrize(

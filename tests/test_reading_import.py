@@ -321,6 +321,8 @@ def test_a_text_file_is_a_document_of_what_blank_lines_separate(tmp_path):
         ("The war ended in\n1648. Peace came.", ["The war ended in 1648. Peace came."]),
         ("- The war ended in\n  1648. Peace came.", ["The war ended in 1648. Peace came."]),
         ("Three of them:\n1. Oslo\n2. Riga\n\n3) Cork", ["Three of them:", "Oslo", "Riga", "Cork"]),
+        ("1. Oslo\n   - north\n2. Riga\n10. Cork", ["Oslo", "north", "Riga", "Cork"]),
+        ("10. Oslo\n9. Riga\n\nThey met in\n2. Cork", ["Oslo", "Riga", "They met in 2. Cork"]),
     ],
 )
 def test_markdown_does_not_take_text_for_marks(tmp_path, text, paragraphs):

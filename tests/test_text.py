@@ -99,6 +99,8 @@ def test_answers_are_compared_as_numbers_where_both_are(one: Any, other: Any, sa
         ("The answer isn't 5, it is 7.", "7"),
         ("3/6 = 1/2", "1/2"),
         ("They meet at 3:30.", "3:30"),
+        ("The scale is 1:2.5.", "1:2.5"),
+        ("a chance of 1/1,000", "1/1,000"),
         ("It is on the pages 10-14", "14"),
         ("12 - 17 = -5", "-5"),
     ],

@@ -98,12 +98,13 @@ def _by(
 
 def _nearest_number(passage: Passage, place: Place, after: bool) -> int | None:
     """The nearest number after (or before) a mention, in its sentence; of its readings the longest, as 1.2 million."""
-    shape, best, least = outline(passage), None, len(passage)
+    shape = outline(passage)
+    found: list[tuple[int, int, int]] = []
     for index, number in enumerate(passage.numbers):
         gap = number.first - place[1] if after else place[0] - number.last
-        if 0 < gap <= least and shape.same_sentence(number.first, place[0]):
-            best, least = index, gap
-    return best
+        if gap > 0 and shape.same_sentence(number.first, place[0]):
+            found.append((gap, number.first - number.last, -index))
+    return -min(found)[-1] if found else None
 
 
 def _nearest_date(passage: Passage, place: Place, after: bool) -> int | None:

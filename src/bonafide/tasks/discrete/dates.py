@@ -177,7 +177,7 @@ def _dates_at(tokens: Tokens, position: int, years: dict[int, int]) -> list[_Dat
         return [date]
     if position in years:
         return [_Date(None, None, ((position, position), years[position]), position)]
-    days = _day_list(tokens, position)
+    days = _day_list(tokens, position, years)
     if not days:
         return []
     after = days[-1][0][1] + 1
@@ -197,7 +197,7 @@ def _month_first(tokens: Tokens, position: int, years: dict[int, int]) -> list[_
     after = position + 1
     if after < len(tokens) and words[after] == "." and len(words[position]) <= 4:
         after += 1
-    days = _day_list(tokens, after)
+    days = _day_list(tokens, after, years)
     if days and days[-1][0][1] + 1 < len(tokens) and words[days[-1][0][1] + 1] in _MONTH:
         days = days[:-1]  # June 3 and 5 July: the 5 is July's
     if days and all(day[1] <= _DAYS[month[1] - 1] for day in days):
@@ -226,7 +226,7 @@ def _iso_date(tokens: Tokens, position: int, years: dict[int, int]) -> _Date | N
     return _Date((at[2], int(day)), (at[1], int(month)), (at[0], years[position]), position + 4)
 
 
-def _day_list(tokens: Tokens, position: int) -> list[tuple[Piece, int]]:
+def _day_list(tokens: Tokens, position: int, years: dict[int, int]) -> list[tuple[Piece, int]]:
     """Days that stand here, joined by dashes, *and*, *to* or commas: each with its tokens."""
     days: list[tuple[Piece, int]] = []
     at = position
@@ -235,6 +235,8 @@ def _day_list(tokens: Tokens, position: int) -> list[tuple[Piece, int]]:
         at = day[0][1] + 1
         if at < len(tokens) and tokens.lower[at] in _CONNECTORS:
             at += 1
+            if tokens.words[at - 1] == "," and at in years:
+                break  # September 2, 31 BC
             if at < len(tokens) and tokens.words[at - 1] == "," and tokens.lower[at] == "and":
                 at += 1
         else:

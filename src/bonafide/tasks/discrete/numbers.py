@@ -84,6 +84,7 @@ _CURRENCY = frozenset("$€£¥")
 _ERAS = {"BC": "BC", "BCE": "BC", "AD": "AD", "CE": "AD", "bc": "BC", "bce": "BC"}  # no ad: thirty ad campaigns
 _DOTTED_ERAS = {("b", "c"): "BC", ("a", "d"): "AD", ("c", "e"): "AD"}
 _UNTIL = frozenset((*_DASHES, "to", "and", "until", "till"))
+_BEFORE_A_YEAR = frozenset(("c", "ca", ".", "circa", "about", "around", "approximately", "roughly", "the"))
 _PLAIN = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+")
 _MOST_DIGITS = 30  # longer runs of digits are names or noise, and cost time without end
 _LARGEST_DENOMINATOR = 10
@@ -110,7 +111,7 @@ def find_numbers(tokens: Tokens) -> tuple[NumberMention, ...]:
             tokens.ends[last],
             value,
             kind,
-            kind in (NumberKind.YEAR, NumberKind.DECADE) and _is_before_era(tokens, first, last),
+            kind in (NumberKind.YEAR, NumberKind.DECADE) and _era_of(tokens, first, last) == "BC",
         )
         for (first, last, value), kind in sorted(found.items(), key=lambda item: item[0])
     )
@@ -145,7 +146,9 @@ def _readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         if not (tokens.joined(position) and tokens.words[position - 1][-1].isalpha()):
             yield from _digit_readings(tokens, position)
     elif (part := _sign_fraction(word)) is not None:
-        yield from _fraction_readings(tokens, position, position, part, _is_digits(_joined_before(tokens, position)))
+        yield from _fraction_readings(
+            tokens, position, position, part, position > 0 and _is_digits(tokens.words[position - 1])
+        )
     else:
         yield from _word_readings(tokens, position)
 
@@ -171,7 +174,7 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
     if kind is NumberKind.CARDINAL and (opening is not None or _range_opens(tokens, position)):
         kind = NumberKind.RANGE
     yield position, position, value, kind
-    if opening is not None and kind is not NumberKind.YEAR:  # 18 AD is a year as it stands
+    if opening is not None and kind is not NumberKind.YEAR:  # 18 BC is a year as it stands
         year = _abbreviated_year(words[opening], word)
         if year is not None:
             yield position, position, Fraction(year), NumberKind.YEAR
@@ -184,7 +187,7 @@ def _digit_readings(tokens: Tokens, position: int) -> Iterator[_Reading]:
         yield from _fraction_readings(tokens, position, position + 2, part, mixed)
         if mixed:
             yield from _fraction_readings(tokens, position - 1, position + 2, Fraction(words[position - 1]) + part)
-    elif joined and (part := _sign_fraction(following)) is not None:  # 2½
+    elif (joined or kind is not NumberKind.YEAR) and (part := _sign_fraction(following)) is not None:  # 2½ or 2 ½
         yield from _fraction_readings(tokens, position, after, value + part)
     elif (scale := _after(tokens, position, "and", "a", "half")) is not None and lower[scale] in _TIMES:
         yield position, scale, (value + Fraction(1, 2)) * _TIMES[lower[scale]], NumberKind.SCALED
@@ -199,10 +202,6 @@ def _fraction_readings(
     yield first, last, value, NumberKind.FRACTION
     if not after_a_whole and last + 1 < len(tokens) and tokens.lower[last + 1] in _TIMES:
         yield first, last + 1, value * _TIMES[tokens.lower[last + 1]], NumberKind.SCALED
-
-
-def _joined_before(tokens: Tokens, position: int) -> str:
-    return tokens.words[position - 1] if tokens.joined(position) else ""
 
 
 def _sign_fraction(word: str) -> Fraction | None:
@@ -357,40 +356,58 @@ def _looks_like_year(tokens: Tokens, position: int) -> bool:
     word, lower = tokens.words[position], tokens.lower
     if position and lower[position - 1] in _CURRENCY:
         return False
-    if _is_before_era(tokens, position, position):
+    era = _era_of(tokens, position, position)
+    if era == "BC":
         return True
     if not _is_whole(word) or not 1 <= len(word) <= 4 or word[0] == "0":
         return False
-    if _era(tokens, position + 1) or _era(tokens, position - 1) == "AD" or _era(tokens, position - 4) == "AD":
+    if era or _is_after_era(tokens, position):
         return True
+    if (opening := _range_opening(tokens, position)) is not None and _is_after_era(tokens, opening):
+        return _digits_value(tokens.words[opening]) < int(word)  # AD 14–37
     following = lower[position + 1] if position + 1 < len(tokens) else ""
     if len(word) < 4:
         return position > 0 and lower[position - 1] == "year"
     return 1000 <= int(word) < 2100 and following not in _MULTIPLIERS
 
 
-def _is_before_era(tokens: Tokens, first: int, last: int) -> bool:
-    """Whether the number here is a year BC; so is the 264 of *264–146 BC*, where the later year is the smaller."""
-    if tokens.words[first].startswith("0"):
-        return False
-    if _era(tokens, last + 1) == "BC":
-        return "." not in tokens.words[first] and len(tokens.words[first]) <= _LONGEST_YEAR
+def _era_of(tokens: Tokens, first: int, last: int) -> str:
+    """The era of the number here, or nothing; the 264 of *264–146 BC* and the 14 of *14–37 AD* have that of the end."""
+    words = tokens.words
+    if words[first].startswith("0") or "." in words[first] or len(words[first]) > _LONGEST_YEAR:
+        return ""
+    if era := _era(tokens, last + 1):
+        opening = _range_opening(tokens, first)
+        shortened = opening is not None and _abbreviated_year(words[opening], words[first]) is not None
+        return "" if shortened and era == "AD" else era  # the 18 of 1014–18 AD is 1018
     closing = last + 2
-    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or _era(tokens, closing + 1) != "BC":
-        return False
-    opened, closed = tokens.words[last], tokens.words[closing]
-    if not (_is_whole(opened) and _is_whole(closed)) or len(opened) > _LONGEST_YEAR:
-        return False
-    return int(opened) > int(closed)
+    while closing < len(tokens) and tokens.lower[closing] in _BEFORE_A_YEAR:
+        closing += 1
+    if closing >= len(tokens) or tokens.lower[last + 1] not in _UNTIL or not _is_digits(words[closing]):
+        return ""
+    decade = tokens.lower[closing + 1 : closing + 2] == ("s",)
+    era = _era(tokens, closing + 1 + decade)
+    opened, closed = _digits_value(words[first]), _digits_value(words[closing])
+    return era if opened != closed and (opened > closed) == (era == "BC") else ""
+
+
+def _is_after_era(tokens: Tokens, position: int) -> bool:
+    """Whether AD stands before this number, with dots or without."""
+    return "AD" in (_era(tokens, position - 1), _dotted_era(tokens, position - 4))
 
 
 def _era(tokens: Tokens, at: int) -> str:
     """BC or AD, where an era stands at this token, perhaps with dots; else nothing."""
     if not 0 <= at < len(tokens):
         return ""
-    if at + 3 < len(tokens) and tokens.words[at + 1] == "." and all(map(tokens.joined, (at + 1, at + 2, at + 3))):
-        return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if tokens.words[at + 3] == "." else ""
-    return _ERAS.get(tokens.words[at], "")
+    return _ERAS.get(tokens.words[at], "") or _dotted_era(tokens, at)
+
+
+def _dotted_era(tokens: Tokens, at: int) -> str:
+    if not 0 <= at < len(tokens) - 3 or (tokens.words[at + 1], tokens.words[at + 3]) != (".", "."):
+        return ""
+    together = all(map(tokens.joined, (at + 1, at + 2, at + 3)))
+    return _DOTTED_ERAS.get((tokens.lower[at], tokens.lower[at + 2]), "") if together else ""
 
 
 def _range_opening(tokens: Tokens, position: int) -> int | None:

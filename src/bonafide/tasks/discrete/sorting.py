@@ -69,12 +69,13 @@ def _bounded_figures(passage: Passage, question: Asked) -> Iterator[list[Place]]
     for unit, indices in figures(passage).alike.items():
         if unit in question.units:
             numbers = [passage.numbers[index] for index in indices]
-            yield [
+            places = [
                 (number.first, number.last)
                 for number in numbers
                 if (question.above is None or number.value >= question.above)
                 and (question.below is None or number.value <= question.below)
             ]
+            yield list(dict.fromkeys(places))
 
 
 def _fitting_lists(passage: Passage, question: Asked, size: int) -> Iterator[tuple[Place, ...]]:
@@ -140,7 +141,7 @@ def _figure_families(passage: Passage, question: Asked) -> Iterator[tuple[int, .
     for unit, indices in known.alike.items():
         if unit in ("", "ordinal") or len(indices) < 2:
             continue
-        places = [(passage.numbers[index].first, passage.numbers[index].last) for index in indices]
+        places = list(dict.fromkeys((passage.numbers[index].first, passage.numbers[index].last) for index in indices))
         for each in (*narrowed(passage, places, question), *_of_phrases(passage, places, question)):
             family = tuple(sorted(at[place] for place in each))
             if family not in seen:

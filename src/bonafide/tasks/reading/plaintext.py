@@ -53,7 +53,7 @@ def _markdown(text: str) -> tuple[str | None, list[list[str]]]:
     title: str | None = None
     lines: list[str] = []
     fenced = False
-    next_item: int | None = None
+    item: int | None = None  # the number of the item that the lines before are of; 0 for one without
     for line in _FRONT_MATTER.sub("", text).split("\n"):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
@@ -62,7 +62,10 @@ def _markdown(text: str) -> tuple[str | None, list[list[str]]]:
         mark = None if fenced else _BLOCK_MARK.match(line)
         numbered = _NUMBERED.match(line)
         number = None if numbered is None else int(numbered[1])
-        wrapped = bool(lines and lines[-1].strip()) and number not in (None, 1, next_item)  # a year begins the line
+        if not (goes_on := bool(lines and lines[-1].strip())):
+            item = None
+        another = item is not None and (not line[:1].isspace() or number == item + 1)
+        wrapped = goes_on and number not in (None, 1) and not another  # a year begins the line
         if mark is None or wrapped:
             lines.append(line if fenced else _inline(line))
             continue
@@ -73,7 +76,7 @@ def _markdown(text: str) -> tuple[str | None, list[list[str]]]:
         elif mark.group().lstrip().startswith(">"):
             lines.append(rest)
         else:
-            next_item = None if number is None else number + 1
+            item = number or 0
             lines += ["", rest]  # each item of a list is a paragraph
     return title, list(_blocks(lines))
 

@@ -20,7 +20,7 @@ _NUMBER = re.compile(
     r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?"
     r"|(?<![\w.])[+\-−]?\.\d+"
 )
-_STATED = re.compile(rf"(?:(?<=\d)[\-−])?(?P<number>(?:{_NUMBER.pattern})(?:[/:]\d+)*)")
+_STATED = re.compile(rf"(?:(?<=\d)[\-−])?(?P<number>(?:{_NUMBER.pattern})(?:[/:]\d+(?:[.,]\d+)*)*)")
 """A number within a text: of a range the end and not less than nothing, a fraction and a time as a whole."""
 _ANSWER = re.compile(
     r"(?:####|\banswer(?:\s+is\b|\W*[:=]))\s*(?P<answer>[^\n]+)"
