@@ -95,20 +95,27 @@ async def _invalid(request: Request, error: Exception) -> Response:
     said: dict[str, dict[str, None]] = {}  # what may be of several kinds has a message of each
     for each in error.errors():
         said.setdefault(_field(each, error.body), {})[each["msg"]] = None
-    problems = [{"field": field, "expected": " or ".join(messages)} for field, messages in said.items()]
+    looked_into = {field.rpartition(".")[0] for field in said}  # there one kind fitted, but for what is within it
+    problems = [
+        {"field": field, "expected": " or ".join(messages)}
+        for field, messages in said.items()
+        if field not in looked_into
+    ]
     first = problems[0]
     return error_response(422, f"{first['field']}: {first['expected']}.", _accept(request), problems=problems)
 
 
 def _field(problem: dict[str, Any], body: Any) -> str:
-    """Where in the body a problem is, without the name of the kind that was tried there."""
+    """Where in the body a problem is, without the names of the kinds that were tried there."""
     place: list[str] = []
+    if problem["type"] == "json_invalid":  # its place is a character
+        return "body"
     for part in problem["loc"][1:]:
         try:
             body = body[part]
         except (KeyError, IndexError, TypeError):
             if problem["type"] != "missing":
-                break
+                continue
         place.append(str(part))
     return ".".join(place) or "body"
 
