@@ -480,3 +480,21 @@ def test_a_refusal_of_a_date_or_a_list_names_the_part_that_is_wrong(answer: Any,
 def test_what_is_no_json_is_said_of_the_body(client: TestClient, body: str) -> None:
     refused = client.post("/predict", content=body, headers={"content-type": "application/json"})
     assert refused.json()["problems"] == [{"field": "body", "expected": "JSON decode error"}]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": [{str(column): [] for column in range(20)}] * 18_000},
+        {"rows": [{str(column): [] for column in range(300_000)}]},
+        {str(field): 0 for field in range(300_000)},
+    ],
+)
+def test_a_refusal_is_short_and_soon_said_however_much_is_wrong(client: TestClient, wrong: dict[str, Any]) -> None:
+    body = json.dumps({"question": QUESTION, **wrong})
+    assert len(body) <= LIMITS.body
+    started = time.monotonic()
+    refused = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert time.monotonic() - started < 5
+    assert refused.status_code in (413, 422)
+    assert len(refused.content) < 10_000

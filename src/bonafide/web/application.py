@@ -18,6 +18,8 @@ from bonafide.web.answers import RefusedError, error_response, refusal
 from bonafide.web.guard import Door, Guard
 from bonafide.web.pages import assets, environment
 
+_SHOWN_PROBLEMS = 20  # a few megabytes of cells of the wrong kind have a problem each
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
@@ -94,7 +96,10 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     said: dict[str, dict[str, None]] = {}  # what may be of several kinds has a message of each
     for each in error.errors():
-        said.setdefault(_field(each, error.body), {})[each["msg"]] = None
+        field = _field(each, error.body)
+        if field not in said and len(said) == _SHOWN_PROBLEMS:
+            break
+        said.setdefault(field, {})[each["msg"]] = None
     looked_into = {field.rpartition(".")[0] for field in said}  # there one kind fitted, but for what is within it
     problems = [
         {"field": field, "expected": " or ".join(messages)}
