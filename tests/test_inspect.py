@@ -154,6 +154,8 @@ def test_files_that_were_moved_and_renamed_are_inspected_under_their_old_names(t
     with pytest.raises(BonafideError, match="Say where they are now"):
         list(Inspection(tmp_path / "store").listed())
     assert list(Inspection(tmp_path / "store", table_paths=moved).listed()) == before != []
+    with pytest.raises(BonafideError, match=r"Give them all, in this order: oslo\.csv, lyon\.csv"):
+        list(Inspection(tmp_path / "store", table_paths=moved[::-1]).listed())
     with closing(Workspace(tmp_path / "store", contexts=moved)) as workspace:
         assert workspace.context_of(Example("lyon", "which city?", "lyon", ())).rows == [("Lyon", 1)]
 

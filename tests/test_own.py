@@ -158,6 +158,17 @@ def test_pairs_become_examples_of_every_other_command(shop, tmp_path):
     assert types == ["real", "text"]
 
 
+def test_sql_calls_columns_as_the_file_does_from_which_pairs_were_imported(tmp_path):
+    (tmp_path / "sales.csv").write_text(" City , Units,units,units,, City\nOslo,1,2,3,4,5\n")
+    (tmp_path / "qa.jsonl").write_text('{"question": "how many in Oslo?", "answer": 1}\n')
+    import_pairs(tmp_path / "qa.jsonl", [tmp_path / "sales.csv"], tmp_path / "data")
+    own = open_tables(None, [tmp_path / "sales.csv"]).tables["sales"]
+    imported = open_tables(tmp_path / "data/tables.jsonl").tables["sales"]
+    assert own.sql_names[:2] == (" City ", " Units")
+    assert imported.sql_names == own.sql_names
+    assert imported.header == own.header
+
+
 @pytest.mark.parametrize(
     ("line", "field", "expected"),
     [

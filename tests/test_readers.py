@@ -145,14 +145,14 @@ def test_a_sqlite_file_gives_every_table_and_view_whatever_its_name(tmp_path: Pa
 def test_printed_sql_runs_on_the_sqlite_table_that_was_read(tmp_path: Path) -> None:
     path = sqlite(
         tmp_path,
-        """CREATE TABLE " t" ("price " REAL, price REAL, "É" TEXT, "é" TEXT, "new?" TEXT);
-        INSERT INTO " t" VALUES (1, 2, 'x', 'y', 'Yes'), (3, 4, 'v', 'w', 'No');""",
+        """CREATE TABLE " t" ("price " REAL, price REAL, "É" TEXT, "é" TEXT, "new?" TEXT, "" TEXT);
+        INSERT INTO " t" VALUES (1, 2, 'x', 'y', 'Yes', 'z'), (3, 4, 'v', 'w', 'No', 'u');""",
     )
     (table,) = read_tables(path).values()
-    assert table.header == ("price", "price (2)", "É", "é (2)", "new?")
+    assert table.header == ("price", "price (2)", "É", "é (2)", "new?", "column 6")
     chosen = frozenset({Condition(4, Operator.EQUAL, "yes")})
     with closing(sqlite3.connect(path)) as theirs, Engine(table) as ours:
-        for column, cell in enumerate((1, 2, "x", "y", "yes")):
+        for column, cell in enumerate((1, 2, "x", "y", "yes", "z")):
             query = Query(column, Aggregate.NONE, chosen)
             assert ours.run(*query.to_sql(table)) == [cell]
             for sql in (query.to_sql(table), (bound_sql(query, table),)):

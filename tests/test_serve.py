@@ -457,3 +457,44 @@ def test_a_refusal_names_the_field_and_all_that_it_may_be(
     assert problem["field"] == field
     assert words in problem["expected"]
     assert answer.json()["error"].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        ({"day": 3}, "answers.0.day"),
+        ({"year": "1" * 41}, "answers.0.year"),
+        ({"hour": "3"}, "answers.0.hour"),
+        (["five", 5], "answers.0.1"),
+        (True, "answers.0"),
+    ],
+)
+def test_a_refusal_of_a_date_or_a_list_names_the_part_that_is_wrong(answer: Any, field: str) -> None:
+    with client_of(Service(passage_model())) as client:
+        refused = client.post("/solutions", json={"question": QUESTION, "passage": PASSAGE, "answers": [answer]})
+    assert refused.status_code == 422
+    assert [problem["field"] for problem in refused.json()["problems"]] == [field]
+
+
+@pytest.mark.parametrize("body", ['{"question": "a" "b"}', '{"question":', "?"])
+def test_what_is_no_json_is_said_of_the_body(client: TestClient, body: str) -> None:
+    refused = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert refused.json()["problems"] == [{"field": "body", "expected": "JSON decode error"}]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": [{str(column): [] for column in range(20)}] * 18_000},
+        {"rows": [{str(column): [] for column in range(300_000)}]},
+        {str(field): 0 for field in range(300_000)},
+    ],
+)
+def test_a_refusal_is_short_and_soon_said_however_much_is_wrong(client: TestClient, wrong: dict[str, Any]) -> None:
+    body = json.dumps({"question": QUESTION, **wrong})
+    assert len(body) <= LIMITS.body
+    started = time.monotonic()
+    refused = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert time.monotonic() - started < 5
+    assert refused.status_code in (413, 422)
+    assert len(refused.content) < 10_000

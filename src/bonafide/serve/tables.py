@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
 
 from bonafide.examples import AcceptedAnswer
 from bonafide.learn.learnable import Prediction
@@ -14,7 +14,7 @@ from bonafide.rendering import RenderedSet
 from bonafide.report.inspect import bound_sql
 from bonafide.serve.asked import LIMITS, Brought, Plain, Predicting, Question, Searching, Value, listed, plain
 from bonafide.serve.contexts import prepared, table_of_csv, table_of_rows
-from bonafide.serve.limits import Limits
+from bonafide.serve.limits import Limits, at_most
 from bonafide.tasks.sql.query import Aggregate, Query, execute, selected_rows
 from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.rendering import rendered
@@ -30,6 +30,15 @@ _SMALL = 2000
 Cell = Value | StrictBool
 
 
+def narrow(row: Any) -> Any:
+    """Refuses a row of too many columns before its cells are looked at: a wrong one costs as much as a hundred."""
+    at_most(len(row) if isinstance(row, dict) else 0, LIMITS.columns, "columns")
+    return row
+
+
+Row = Annotated[dict[Plain, Cell], BeforeValidator(narrow)]
+
+
 class AboutTable(Question):
     """Exactly one of ``table``, ``rows`` and ``csv``; a server with one table needs none."""
 
@@ -38,7 +47,7 @@ class AboutTable(Question):
         Field(description="The name of a table that the server was started with; GET /health lists them."),
     ] = None
     rows: Annotated[
-        Annotated[list[dict[Plain, Cell]], Field(max_length=LIMITS.rows)] | None,
+        Annotated[list[Row], Field(max_length=LIMITS.rows, fail_fast=True)] | None,
         Field(description="The table as a list of objects, one a row: column names with cells."),
     ] = None
     csv: Annotated[Plain | None, Field(description="The table as CSV text, with a header.")] = None

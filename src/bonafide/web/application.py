@@ -18,6 +18,8 @@ from bonafide.web.answers import RefusedError, error_response, refusal
 from bonafide.web.guard import Door, Guard
 from bonafide.web.pages import assets, environment
 
+_SHOWN_PROBLEMS = 20  # a few megabytes of cells of the wrong kind have a problem each
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
@@ -94,21 +96,31 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     said: dict[str, dict[str, None]] = {}  # what may be of several kinds has a message of each
     for each in error.errors():
-        said.setdefault(_field(each, error.body), {})[each["msg"]] = None
-    problems = [{"field": field, "expected": " or ".join(messages)} for field, messages in said.items()]
+        field = _field(each, error.body)
+        if field not in said and len(said) == _SHOWN_PROBLEMS:
+            break
+        said.setdefault(field, {})[each["msg"]] = None
+    looked_into = {field.rpartition(".")[0] for field in said}  # there one kind fitted, but for what is within it
+    problems = [
+        {"field": field, "expected": " or ".join(messages)}
+        for field, messages in said.items()
+        if field not in looked_into
+    ]
     first = problems[0]
     return error_response(422, f"{first['field']}: {first['expected']}.", _accept(request), problems=problems)
 
 
 def _field(problem: dict[str, Any], body: Any) -> str:
-    """Where in the body a problem is, without the name of the kind that was tried there."""
+    """Where in the body a problem is, without the names of the kinds that were tried there."""
     place: list[str] = []
+    if problem["type"] == "json_invalid":  # its place is a character
+        return "body"
     for part in problem["loc"][1:]:
         try:
             body = body[part]
         except (KeyError, IndexError, TypeError):
             if problem["type"] != "missing":
-                break
+                continue
         place.append(str(part))
     return ".".join(place) or "body"
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,7 +219,8 @@ def _read_sqlite(path: Path, types: Mapping[str, ColumnType], unnamed: str) -> l
             for column, title, cells in zip(header, titles, zip(*rows, strict=True), strict=True)
         ]
         extra = renamed if tables else [*notes.coercions(), *renamed]
-        tables.append(table_of(name or unnamed, titles, header, columns, extra))
+        table = table_of(name or unnamed, titles, header, columns, extra)
+        tables.append(replace(table, stored=tuple(titles)))  # names that SQLite gave it knows, blank ones too
     return tables
 
 

@@ -145,10 +145,10 @@ def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, fi
     recorded = [store / each["path"] for each in inputs["tables"]]
     given = [tables] if tables is not None else list(files)
     paths = given or recorded
+    all_of_them = f"Give them all, in this order: {', '.join(path.name for path in recorded)}."
     if len(paths) != len(recorded):
         raise BonafideError(
-            f"This store was searched over {len(recorded)} files of tables; {len(paths)} were given. Give them all, "
-            f"in this order: {', '.join(path.name for path in recorded)}."
+            f"This store was searched over {len(recorded)} files of tables; {len(paths)} were given. {all_of_them}"
         )
     for path, each in zip(paths, inputs["tables"], strict=True):
         if not path.exists():
@@ -156,6 +156,8 @@ def source_of_store(store: Path, inputs: dict[str, Any], tables: Path | None, fi
                 f"The tables of this store are no longer at {path}. Say where they are now with --tables or --table."
             )
         if content_hash(path) != each["sha256"]:
+            if path in given and content_hash(path) in [other["sha256"] for other in inputs["tables"]]:
+                raise BonafideError(f"{path} is another of the files that this store was searched over. {all_of_them}")
             raise BonafideError(f"{path} is not the file that this store was searched over: its content differs.")
     jsonl = inputs["jsonl"]
     if jsonl:

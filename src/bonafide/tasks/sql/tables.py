@@ -246,7 +246,7 @@ def table_to_json(table: Table) -> dict[str, Any]:
     """The line of ``tables.jsonl`` for this table."""
     return {
         "id": table.id,
-        "header": list(table.header),
+        "header": list(table.sql_names),
         "types": list(table.types),
         "rows": [list(row) for row in table.rows],
     }
@@ -283,4 +283,5 @@ def _read_table(line: int, raw: bytes) -> tuple[Table | None, list[Problem]]:
             elif cell is not None and cell.__class__ is not str:
                 return fail("rows", "cells that are text, numbers or null", cell)
     names, coercions = unique_names(header)
-    return Table(name, names, tuple(types), [tuple(row) for row in rows], coercions), []
+    cells = [tuple(row) for row in rows]
+    return Table(name, names, tuple(types), cells, coercions, stored_names(header, names)), []
