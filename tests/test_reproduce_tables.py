@@ -153,6 +153,16 @@ def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
     assert (nothing.state, nothing.found) == ("open", "Ours: 1 of 3 seeds; Gold: 0 of 1 seeds")
 
 
+def test_a_bar_counts_the_seeds_that_have_its_measure() -> None:
+    results = rows_of({"low": [0.2, 0.2], "high": [0.4, 0.4], "ours": [0.7, 0.7, 0.7], "gold": [0.8]})
+    for each in (*results["low"][:1], *results["high"], *results["ours"]):  # one of Low is older
+        each.content["flags"]["guided_answer"] = each.content["flags"]["answer"]
+    guided = Check("ours", "answer-guided", 10, against="best baseline")
+    assert verdict(SMALL, results, guided).found.endswith("(so far; Low: 1 of 2 seeds)")
+    assert verdict(SMALL, results, Check("gold", "answer-guided", 10)).found == "Gold: 0 of 1 seeds"
+    assert "so far" not in verdict(SMALL, results, Check("ours", "answer", 10, against="best baseline")).found
+
+
 def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None:
     results = rows_of({"low": [], "high": [], "ours": [0.5, 0.5, 0.5], "gold": []})
     check = Check("ours", seconds=10)
