@@ -525,6 +525,16 @@ def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
         fill([table("sql-hard")], Asked(tmp_path, tmp_path))
 
 
+def test_the_table_whose_data_is_not_there_is_named_before_anything_is_searched(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / "data" / "wikisql" / split).mkdir(parents=True)
+        (tmp_path / "data" / "wikisql" / split / "examples.jsonl").touch()
+    missing_one = "There is no data of reading: .* must hold train/ and dev/ .* or a folder squad-article with these"
+    with pytest.raises(BonafideError, match=missing_one):
+        fill([table("sql-hard"), table("reading")], Asked(tmp_path / "out", tmp_path / "data"))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("rows", ["", " , "])
 def test_no_rows_are_not_all_rows(tmp_path: Path, rows: str) -> None:
     """As of a variable of the shell that was never set: else all of a table would be trained."""
