@@ -337,6 +337,19 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     assert figures["methods"]["mimax"]["right solution"] == pytest.approx([20 / 48, 20 / 48])
 
 
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_a_folder_in_place_of_a_file_is_refused_before_anything_is_predicted_or_written(
+    data: Path, tmp_path: Path, option: str
+) -> None:
+    lone = [retold(run, tmp_path / run.name) for run in runs(data)]
+    other = {"--html": "--markdown", "--markdown": "--html"}[option]
+    asked = ["--examples", data / "train" / "examples.jsonl", option, tmp_path, other, tmp_path / "written"]
+    done = CliRunner().invoke(app, ["compare", *map(str, [*lone, *asked])])
+    assert str(done.exception) == f"Cannot write {tmp_path}: it is a folder, and a file was expected."
+    assert not (tmp_path / "written").exists()
+    assert not [path for run in lone for path in run.glob("predictions*")]
+
+
 def test_runs_and_figures_are_listed_in_the_same_order_whatever_that_of_the_command_line(data: Path) -> None:
     """As of ``runs/a-*``, where the shell puts seed 10 before seed 2."""
     names = ambiguous(data)

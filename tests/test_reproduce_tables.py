@@ -153,6 +153,16 @@ def test_a_bar_says_how_many_seeds_it_was_held_against() -> None:
     assert (nothing.state, nothing.found) == ("open", "Ours: 1 of 3 seeds; Gold: 0 of 1 seeds")
 
 
+def test_a_bar_counts_the_seeds_that_have_its_measure() -> None:
+    results = rows_of({"low": [0.2, 0.2], "high": [0.4, 0.4], "ours": [0.7, 0.7, 0.7], "gold": [0.8]})
+    for each in (*results["low"][:1], *results["high"], *results["ours"]):  # one of Low is older
+        each.content["flags"]["guided_answer"] = each.content["flags"]["answer"]
+    guided = Check("ours", "answer-guided", 10, against="best baseline")
+    assert verdict(SMALL, results, guided).found.endswith("(so far; Low: 1 of 2 seeds)")
+    assert verdict(SMALL, results, Check("gold", "answer-guided", 10)).found == "Gold: 0 of 1 seeds"
+    assert "so far" not in verdict(SMALL, results, Check("ours", "answer", 10, against="best baseline")).found
+
+
 def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None:
     results = rows_of({"low": [], "high": [], "ours": [0.5, 0.5, 0.5], "gold": []})
     check = Check("ours", seconds=10)
@@ -513,6 +523,16 @@ def test_what_is_not_a_table_or_a_row_is_refused(tmp_path: Path) -> None:
         missing(table("sql-hard"), Asked(tmp_path, rows=("mimaxx",)))
     with pytest.raises(BonafideError, match="must hold train/ and dev/"):
         fill([table("sql-hard")], Asked(tmp_path, tmp_path))
+
+
+def test_the_table_whose_data_is_not_there_is_named_before_anything_is_searched(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / "data" / "wikisql" / split).mkdir(parents=True)
+        (tmp_path / "data" / "wikisql" / split / "examples.jsonl").touch()
+    missing_one = "There is no data of reading: .* must hold train/ and dev/ .* or a folder squad-article with these"
+    with pytest.raises(BonafideError, match=missing_one):
+        fill([table("sql-hard"), table("reading")], Asked(tmp_path / "out", tmp_path / "data"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("rows", ["", " , "])

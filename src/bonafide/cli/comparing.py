@@ -53,6 +53,9 @@ def compare_command(
         raise BonafideError("--right-answers says what a sheet holds: add --sheet judge.jsonl.")
     if sheet is not None:
         check_sheet(sheet)
+    for written in (markdown, html, sheet):
+        if written is not None:
+            check_writable(written)
     judgements = None if judged is None else read_judgements(judged)
     for run in runs:
         tell_if_training(run)

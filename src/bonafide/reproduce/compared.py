@@ -200,12 +200,13 @@ def _involved(table: Table, check: Check) -> list[str]:
 
 def _seeds(table: Table, results: Results, check: Check) -> str:
     rows = [table.row(each) for each in _involved(table, check)]
-    few = [row for row in rows if len(results[row.name]) < row.seeds]
-    return "; ".join(f"{row.label}: {len(results[row.name])} of {row.seeds} seeds" for row in few or rows)
+    there = {row.name: len(by_seed(results[row.name], check.measure)) for row in rows}  # not all runs have each measure
+    few = [row for row in rows if there[row.name] < row.seeds]
+    return "; ".join(f"{row.label}: {there[row.name]} of {row.seeds} seeds" for row in few or rows)
 
 
 def _so_far(table: Table, results: Results, check: Check) -> str:
     rows = [table.row(each) for each in _involved(table, check)]
-    if all(len(results[row.name]) >= row.seeds for row in rows):
+    if all(len(by_seed(results[row.name], check.measure)) >= row.seeds for row in rows):
         return ""
     return f" (so far; {_seeds(table, results, check)})"

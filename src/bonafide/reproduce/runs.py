@@ -63,10 +63,17 @@ class Asked:
             if (name := each.partition("=")[0].strip()) in _OURS:
                 raise BonafideError(f"--set {name}: this is not a setting of a row. {_OURS[name]}")
 
-    def data_of(self, table: Table) -> Path | None:
+    def data_of(self, table: Table) -> Path:
         """The folder with train/ and dev/ of a table: ``data`` itself, or the table's own in it."""
-        own = None if self.data is None else self.data / table.folder
-        return own if own is not None and own.is_dir() else self.data
+        assert self.data is not None, "runs are planned where there is data"
+        own = self.data / table.folder
+        found = own if own.is_dir() else self.data
+        if not all((found / split / "examples.jsonl").exists() for split in ("train", "dev")):
+            raise BonafideError(
+                f"There is no data of {table.name}: --data {self.data} must hold train/ and dev/ with examples.jsonl, "
+                f"as import writes them, or a folder {table.folder} with these."
+            )
+        return found
 
     @property
     def folder(self) -> Path:
@@ -190,6 +197,8 @@ def fill(
         for table, part in parts:
             _tell_what_is_missing(table, part, report)
         return {table.name: Filled() for table in wanted}
+    for table, part in parts:
+        part.data_of(table)  # before the solutions of another are searched
     refused = {table.name: refusals(table, part) for table, part in parts}
     for label, reason in {label: reason for each in refused.values() for label, reason in each.items()}.items():
         report(f"{label}: not run. {reason}")
@@ -245,7 +254,6 @@ def planned(table: Table, asked: Asked, together: int = 1, report: Report = lamb
     refused = refusals(table, asked)
     wanted = [(row, seed) for row, seed in missing(table, asked) if row.label not in refused]
     data = asked.data_of(table)
-    assert data is not None, "runs are planned where there is data"
     stores = _Stores(data, asked.work / "solutions", report)
     for each in itertools.chain.from_iterable(results_of(table, asked).values()):
         if each.knows_gold != ("dev_gold" in stores.hashes) or any(
@@ -289,11 +297,6 @@ class _Stores:
 
     def __init__(self, data: Path, folder: Path, report: Report) -> None:
         self.root, self._folder, self._report = data.resolve(), folder.resolve(), report
-        for split in ("train", "dev"):
-            if not (data / split / "examples.jsonl").exists():
-                raise BonafideError(
-                    f"--data {data} must hold train/ and dev/ with examples.jsonl, as import writes them."
-                )
         self._examples = {split: content_hash(data / split / "examples.jsonl") for split in ("train", "dev")}
         self._contexts = {
             split: [content_hash(path) for name in _CONTEXTS for path in sorted((data / split).glob(f"{name}*"))]
