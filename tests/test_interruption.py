@@ -9,11 +9,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bonafide.search.sql import search_sql
 from bonafide.synth.sql import Benchmark, write_benchmark
 from command_line import BONAFIDE, bonafide, contents, refused
 
@@ -205,6 +208,21 @@ def test_a_worker_that_is_killed_is_reported_and_finished_shards_are_kept(
     assert 0 < shards(out) < SHARDS
     assert all(kept[name] == reference[name] for name in kept if name.startswith("shard-"))
     assert finish(data, out, workers=2) == reference
+
+
+def test_no_worker_is_started_while_another_could_be_found_dead(
+    data: Benchmark, reference: dict[str, bytes | None], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unwatched, spawn = [], ProcessPoolExecutor._spawn_process
+
+    def noted(pool: Any) -> None:
+        unwatched.append(pool._executor_manager_thread is None)
+        spawn(pool)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "_spawn_process", noted)
+    search_sql(data.examples, out, workers=3)
+    assert unwatched == [True] * 3
+    assert solutions(out) == reference
 
 
 def test_what_a_killed_run_was_writing_is_cleaned_up(

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from bonafide.search.shards import Done, Job, Searcher, SearchWorkerDied
@@ -27,8 +27,11 @@ def in_processes(task: Task[Any], jobs: Iterator[Job], workers: int) -> Generato
     """At most two jobs a worker are under way, so that what waits stays bounded."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core a worker
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start_worker, (task, os.getpid()))
-    running: set[Future[Done]] = set()
+    first = list(islice(jobs, workers))
+    pool: Any = ProcessPoolExecutor(max(1, len(first)), context, _start_worker, (task, os.getpid()))
+    # All workers start with the first job: where one dies while others are started, the pool ends with a traceback.
+    pool._safe_to_dynamically_spawn_children = False
+    jobs, running = chain(first, jobs), set[Future[Done]]()
     try:
         while True:
             for job in islice(jobs, 2 * workers - len(running)):
