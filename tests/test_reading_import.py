@@ -262,6 +262,10 @@ def test_a_share_of_webquestions_is_held_out_by_its_seed_and_the_rest_is_for_tra
         with pytest.raises(BonafideError, match=r"expected a share such as 0\.1"):
             import_webquestions(lines, tmp_path / "d", share)
     assert not (tmp_path / "d").exists()
+    read = tmp_path / "a/dev/examples.jsonl"
+    assert import_webquestions(read, tmp_path / "a").examples == 5  # written beside it
+    with pytest.raises(BonafideError, match="would be overwritten"):
+        import_webquestions(read, tmp_path / "a", 0.2)
 
 
 def dpr_item(**changes):

@@ -32,7 +32,7 @@ def import_webquestions(path: Path, out: Path, held_out: float = 0.0, seed: int 
 
     Where a share is held out, that is drawn by ``seed`` and goes to ``out/dev``, the others to ``out/train``.
     """
-    for folder in (out, out / "train", out / "dev"):
+    for folder in (out / "train", out / "dev") if held_out else (out,):
         spare_inputs(folder, path)
     lines = Lines(path)
     examples: list[Example] = []
