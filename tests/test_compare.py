@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from bonafide.report.decoded import Decoded, hash_of_model, hash_of_tables, how_
 from bonafide.report.judging import read_judgements
 from bonafide.report.predicted import answer_type
 from bonafide.report.runs import evaluate_run
-from bonafide.report.statistics import wilson
+from bonafide.report.statistics import permutation_p, wilson
 from bonafide.report.tabled import percent
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
@@ -64,6 +65,24 @@ def test_figures_are_those_of_the_evaluation_and_tests_are_scipys(data: Path) ->
     assert answer.difference == pytest.approx((other - one).mean())
     if not np.allclose(other - one, (other - one)[0]):
         assert answer.seeds.p == pytest.approx(stats.ttest_rel(other, one).pvalue)
+
+
+def test_examples_on_one_table_go_together_where_there_are_ten_tables(data: Path) -> None:
+    found, _ = known_in(data)
+    contexts = [each.context for each in found.asked.examples.values()]
+    assert len(set(contexts)) < 10
+    (said,) = (each.note for each in tables(found) if " against " in each.title)
+    assert f"The examples are of {len(set(contexts))} contexts and taken as independent" in said
+    of = {
+        name: replace(each, context=str(place // 3)) for place, (name, each) in enumerate(found.asked.examples.items())
+    }
+    grouped = replace(found, asked=replace(found.asked, examples=of))
+    (answer, _), (alone, _) = grouped.contrasts["mimax"], found.contrasts["mimax"]
+    assert answer.p == permutation_p(*(each.right(ANSWER).mean(axis=0) for each in found.methods), grouped.units)
+    assert answer.interval != alone.interval
+    assert answer.difference == alone.difference
+    (said,) = (each.note for each in tables(grouped) if " against " in each.title)
+    assert f"resampled and exchanged together ({-(-len(of) // 3)} contexts)" in said
 
 
 def test_a_run_without_predictions_is_evaluated_first(data: Path) -> None:

@@ -75,6 +75,10 @@ def test_programs_are_judged_as_their_own_evaluation_judges_them(
     by_type = {kind: answer[types == kind].mean() for kind in set(types.tolist())}
     assert by_type == {kind: each["execution"]["share"] for kind, each in own["answer_types"].items()}
     assert len(by_type) > 1
+    passages = [each["context"] for each in lines_of(dev / "examples.jsonl")]
+    numbers = result.contexts("answer")
+    assert numbers is not None
+    assert len(set(zip(passages, numbers.tolist(), strict=True))) == len(set(passages)) == len(set(numbers.tolist()))
     assert result.content["figures"]["selection"]["examples"] > 0
     voted = {"beam": 20, "reconstruction": 1000.0}
     own = evaluate_discrete(load(run), run, dev / "examples.jsonl", gold=dev / "gold.jsonl", **voted).figures

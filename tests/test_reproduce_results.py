@@ -17,6 +17,7 @@ from bonafide.files import write_json
 from bonafide.learn.recipe import read_recipe
 from bonafide.reproduce.results import (
     comparable,
+    numbered,
     packed,
     packed_bytes,
     read_result,
@@ -76,13 +77,14 @@ NEEDED = (
     "name",
     [
         *NEEDED, *(f"{each}!" for each in NEEDED), "sizes?", "values.f1?", "values.f1!", "plain.answer", "plain!",
-        "types.of", "types.names", "types.names!", "types.of?", "types!",
+        "types.of", "types.names", "types.names!", "types.of?", "types!", "contexts?", "contexts!", "plain.contexts?",
     ],
 )  # fmt: skip
 def test_a_row_that_lacks_what_a_table_needs_or_has_it_otherwise_is_named(tmp_path: Path, name: str) -> None:
     result = made(
         tmp_path / "a.json", 0, [True] * 9, [True] * 9, values={"f1": halves(9)},
-        plain={"examples": 2, "ids": "d", "answer": packed([True, False])}, types=typed(["number", *8 * ["text"]]),
+        plain={"examples": 2, "ids": "d", "answer": packed([True, False]), "contexts": numbered(["a", None])},
+        types=typed(["number", *8 * ["text"]]), contexts=numbered(9 * ["a"]),
     )  # fmt: skip
     write_json(result.path, {"format": 1, **result.content})  # as before rows had checksums
     assert read_result(result.path).figure("f1") == pytest.approx(0.5, abs=1e-3)

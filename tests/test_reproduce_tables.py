@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from bonafide.cli import app
 from bonafide.errors import BonafideError
+from bonafide.report.statistics import bootstrap_interval, permutation_p, units
 from bonafide.reproduce.compared import difference, genuine, of_starts, settled, verdict
-from bonafide.reproduce.results import Result, comparable, packed, packed_bytes, result_name, typed
+from bonafide.reproduce.results import Result, comparable, numbered, packed, packed_bytes, result_name, typed
 from bonafide.reproduce.runs import Asked, Filled, fill, missing
 from bonafide.reproduce.shown import listed, tabled
 from bonafide.reproduce.tables import Check, table, tables
@@ -126,7 +127,7 @@ def test_a_bar_on_time_counts_runs_that_were_alone_and_not_interrupted() -> None
 @pytest.mark.parametrize(("ours", "test"), [([0.5, 0.55], stats.ttest_rel), ([0.5, 0.55, 0.9], stats.ttest_ind)])
 def test_a_difference_is_that_of_the_means_and_pairs_seeds_where_it_can(ours: list[float], test: Any) -> None:
     results = rows_of({"low": [0.3, 0.4], "ours": ours})
-    found = difference(results["low"], results["ours"], "solution")
+    found = difference(results, "low", "ours", "solution")
     assert found is not None
     assert found.difference == pytest.approx(sum(ours) / len(ours) - 0.35)
     assert found.over_seeds is not None
@@ -136,9 +137,40 @@ def test_a_difference_is_that_of_the_means_and_pairs_seeds_where_it_can(ours: li
     assert found.interval.low < found.difference < found.interval.high
 
 
+def test_the_examples_of_one_context_go_together_once_a_result_says_their_contexts() -> None:
+    results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.55]})
+    alone = difference(results, "low", "ours", "solution")
+    results["ours"][1].content["contexts"] = numbered([None] * 200)
+    assert difference(results, "low", "ours", "solution") == alone
+    names = [f"passage {place // 8}" for place in range(200)]
+    results["ours"][1].content["contexts"] = numbered(names)
+    found = difference(results, "low", "ours", "solution")
+    assert found is not None
+    assert alone is not None
+    base, ours = (np.mean([each.flags("solution") for each in results[row]], axis=0) for row in ("low", "ours"))
+    assert found.interval == bootstrap_interval(base, ours, units(names)) != alone.interval
+    assert found.over_examples == permutation_p(base, ours, units(names))
+    assert (found.difference, found.over_seeds) == (alone.difference, alone.over_seeds)
+    results["ours"][1].content["contexts"] = numbered([f"article {place // 50}" for place in range(200)])
+    assert difference(results, "low", "ours", "solution") == alone  # four articles are too few to resample
+
+
+def test_a_table_says_what_its_tests_take_as_independent() -> None:
+    results = {name: [] for name in ("high", "ours", "gold")} | rows_of({"low": [0.4], "ours": [0.5]})
+
+    def note() -> str:
+        return next(each for each in tabled(SMALL, results) if "against Low" in each.head).note
+
+    assert note().endswith("Examples are taken as independent; what contexts they are of, these results do not say.")
+    results["low"][0].content["contexts"] = numbered([f"passage {place // 8}" for place in range(200)])
+    assert note().endswith("The examples of one context are resampled and exchanged together (25 contexts).")
+    results["low"][0].content["contexts"] = numbered([None] * 200)
+    assert note().endswith("Each example has a context of its own.")
+
+
 def test_without_a_spread_over_seeds_the_test_over_examples_decides() -> None:
     results = rows_of({"low": [0.3, 0.4], "ours": [0.5, 0.6]})
-    found = difference(results["low"], results["ours"], "solution")
+    found = difference(results, "low", "ours", "solution")
     assert found is not None
     assert found.over_seeds is not None
     assert found.over_seeds.p is None

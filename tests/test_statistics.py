@@ -12,7 +12,16 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from bonafide.errors import BonafideError
-from bonafide.report.statistics import bootstrap_interval, flips, over_seeds, paired_t, permutation_p, wilson
+from bonafide.report.statistics import (
+    bootstrap_interval,
+    flips,
+    how_independent,
+    over_seeds,
+    paired_t,
+    permutation_p,
+    units,
+    wilson,
+)
 
 
 @given(some.integers(1, 500).flatmap(lambda of: some.tuples(some.integers(0, of), some.just(of))))
@@ -117,6 +126,50 @@ def test_the_bootstrap_is_close_to_the_normal_interval_of_a_mean():
     assert found.high == pytest.approx(difference.mean() + half, abs=0.002)
     with pytest.raises(BonafideError, match="at least two"):
         bootstrap_interval([1.0], [0.0])
+
+
+def test_examples_of_one_context_go_together_where_there_are_ten_contexts():
+    names = [f"table {place // 3}" for place in range(30)]
+    assert units(names).tolist() == [place // 3 for place in range(30)]
+    assert how_independent(names) == "The examples of one context are resampled and exchanged together (10 contexts)."
+    assert units([*names, None, None]).tolist() == [*(place // 3 for place in range(30)), 10, 11]
+    assert units(names[:27]) is None
+    assert how_independent(names[:27]).startswith("The examples are of 9 contexts and taken as independent")
+    for alone in (names[::3], [None] * 40):
+        assert units(alone) is None
+        assert how_independent(alone) == ""
+
+
+@given(some.lists(some.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=12, max_size=40), some.integers(0, 99))
+def test_the_permutation_test_exchanges_whole_contexts(differences, seed):
+    second, of = np.array(differences), np.random.default_rng(seed).integers(0, 7, len(differences))
+    sums = [second[of == unit].sum() for unit in range(7)]
+    signed = np.array(list(product((-1, 1), repeat=7))) @ sums
+    tail = min((signed >= sum(sums) - 1e-9).mean(), (signed <= sum(sums) + 1e-9).mean())
+    expected = min(1.0, 2 * tail) if np.count_nonzero(sums) > 1 else 1.0
+    assert permutation_p(np.zeros(len(second)), second, of) == pytest.approx(expected)
+
+
+def test_examples_that_say_the_same_ten_times_say_it_once():
+    chance = np.random.default_rng(4)
+    first, second = chance.random(60), chance.random(60) + 0.05
+    many, of = [np.repeat(each, 10) for each in (first, second)], np.repeat(np.arange(60), 10)
+    assert permutation_p(*many, of) == permutation_p(first, second)
+    found, expected = bootstrap_interval(*many, of), bootstrap_interval(first, second)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert permutation_p(*many) < permutation_p(first, second)
+    assert found.high - found.low > 3 * (bootstrap_interval(*many).high - bootstrap_interval(*many).low)
+
+
+def test_the_bootstrap_over_contexts_of_different_sizes_is_close_to_the_sandwich_estimate():
+    chance = np.random.default_rng(5)
+    of = np.repeat(np.arange(400), chance.integers(1, 9, 400)) + 3  # numbers may begin anywhere
+    difference = chance.normal(0, 0.3, 403)[of] + chance.normal(0.1, 0.5, len(of))
+    residuals = np.bincount(of, weights=difference - difference.mean())
+    half = 1.96 * math.sqrt((residuals**2).sum()) / len(of)
+    found = bootstrap_interval(np.zeros(len(of)), difference, of)
+    assert found.low == pytest.approx(difference.mean() - half, abs=0.006)
+    assert found.high == pytest.approx(difference.mean() + half, abs=0.006)
 
 
 def test_flips_by_hand():

@@ -5,9 +5,10 @@ its method, and by what else sets it apart where two groups have the same. The f
 the others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how
 often a right answer has a right solution.
 
-Over seeds: a t-test, paired as in the paper where both have the same seeds, else Welch's. Over examples: a permutation
-test and a bootstrap interval of each example's mean over all seeds of a method; seeds add no examples, so Wilson's
-intervals count each example once. All must have been decoded alike, on these examples (``decoded.py``).
+Over seeds: a t-test, paired where both have the same seeds, else Welch's. Over examples: a permutation test and a
+bootstrap interval of each example's mean over all seeds of a method, in which the examples of one context go together;
+seeds add no examples, so Wilson's intervals count each example once. All must have been decoded alike, on these
+examples (``decoded.py``).
 Flips are McNemar's, seed by seed, since the flips of one example under several seeds are not independent.
 """
 
@@ -42,10 +43,12 @@ from bonafide.report.statistics import (
     Flips,
     Interval,
     SeedTest,
+    Units,
     bootstrap_interval,
     flips,
     over_seeds,
     permutation_p,
+    units,
     wilson,
 )
 from bonafide.report.trained import flat, placed, recipe_of, trained_on
@@ -130,7 +133,14 @@ class Comparison:
     def contrasts(self) -> dict[str, list[Contrast]]:
         """By the name of each method but the first."""
         first = self.methods[0]
-        return {each.name: [_contrast(first, each, name) for name in self.figures] for each in self.methods[1:]}
+        return {
+            each.name: [_contrast(first, each, name, self.units) for name in self.figures] for each in self.methods[1:]
+        }
+
+    @cached_property
+    def units(self) -> Units | None:
+        """(examples,): which go together, since their contexts are the same; None where each stands for itself."""
+        return units([each.context for each in self.asked.examples.values()])
 
     @cached_property
     def reasons(self) -> dict[str, dict[int, Flips]]:
@@ -223,7 +233,7 @@ def compare_runs(
     return Comparison(methods, asked, sizes, known is not None)
 
 
-def _contrast(first: Method, second: Method, figure: str) -> Contrast:
+def _contrast(first: Method, second: Method, figure: str, of: Units | None) -> Contrast:
     one, other = first.right(figure), second.right(figure)
     before, after = one.mean(axis=0), other.mean(axis=0)
     shared = sorted(set(first.runs) & set(second.runs))
@@ -232,8 +242,8 @@ def _contrast(first: Method, second: Method, figure: str) -> Contrast:
     return Contrast(
         figure,
         float(after.mean() - before.mean()),
-        bootstrap_interval(before, after),
-        permutation_p(before, after),
+        bootstrap_interval(before, after, of),
+        permutation_p(before, after, of),
         over_seeds(*by_seed),
         {seed: flips(*pair) for seed, pair in pairs.items()},
     )

@@ -20,10 +20,11 @@ from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements, judged_flips
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
-from bonafide.report.statistics import Flips, wilson
+from bonafide.report.statistics import Flips, how_independent, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
 from bonafide.report.trained import trained_on
 
+_WILSONS = "Means over seeds; intervals are Wilson's, each example counted once, as if examples were independent."
 FIGURE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg line.grid { stroke: var(--line); }
@@ -38,7 +39,7 @@ def tables(comparison: Comparison, judgements: Judgements | None = None) -> list
     """Everything that a comparison says, as tables."""
     made = [_methods(comparison)]
     for name, contrasts in comparison.contrasts.items():
-        made.append(_tests(comparison.methods[0].name, name, contrasts))
+        made.append(_tests(comparison, name, contrasts))
         if contrasts[0].flips:
             listed = {f"{each.figure}, seed {seed}": found for each in contrasts for seed, found in each.flips.items()}
             for seed, each in comparison.reasons.get(name, {}).items():
@@ -178,10 +179,10 @@ def _methods(comparison: Comparison) -> Tabled:
         rows.append(row)
     if comparison.has_gold:
         head.append("right solution of right answers")
-    return Tabled("Methods", "Means over seeds; intervals are Wilson's, each example counted once.", head, rows)
+    return Tabled("Methods", _WILSONS, head, rows)
 
 
-def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
+def _tests(comparison: Comparison, second: str, contrasts: Sequence[Contrast]) -> Tabled:
     head = ["figure", "difference", "p (permutation)", "over seeds", "p (t-test)", "Cohen's d"]
     rows = []
     for each in contrasts:
@@ -206,12 +207,9 @@ def _tests(first: str, second: str, contrasts: Sequence[Contrast]) -> Tabled:
     )
     if any(each.seeds is not None and each.seeds.p is None for each in contrasts):
         note += " Where the difference is the same for all seeds, there is no spread to test it by, and no t-test."
-    return Tabled(
-        f"{second} against {first}",
-        f"Difference: over examples, with its bootstrap interval. {note}",
-        head,
-        rows,
-    )
+    resampled = how_independent([each.context for each in comparison.asked.examples.values()])
+    about = f"Difference: over examples, with its bootstrap interval. {resampled} {note}".replace("  ", " ")
+    return Tabled(f"{second} against {comparison.methods[0].name}", about, head, rows)
 
 
 def _flips(

@@ -1,15 +1,19 @@
 """The tests and intervals behind a comparison: small functions on arrays, in pairs, second minus first.
 
-Two methods are compared over seeds (:func:`over_seeds`, paired as in the paper where both have the same), over examples
+Two methods are compared over seeds (:func:`over_seeds`, in pairs where both have the same), over examples
 (:func:`permutation_p` and :func:`bootstrap_interval`), and by the examples on which one is right and the other is not
 (:func:`flips`). Intervals are at 95 %. The arithmetic is scipy's, but for the permutation test; what is ours is which
 pairs go in, and what is said where a test has no answer: without two pairs, without any difference, without any spread.
+
+Questions on one passage are not independent of each other. So where examples have contexts in common, whole contexts
+are exchanged and resampled (:func:`units`); of few contexts that would say little, and examples are. Wilson's intervals
+and McNemar's test know of no contexts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +25,11 @@ from bonafide.errors import BonafideError
 Values = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 RESAMPLES = 9999
+LEAST_CONTEXTS = 10
+"""With fewer, examples are taken as independent: what is said then is of these contexts alone."""
 _BLOCK = 4_000_000
 """Numbers that are held at once while resampling."""
+Units = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +117,37 @@ def over_seeds(first: Mapping[int, float], second: Mapping[int, float]) -> SeedT
     return SeedTest(0, mean, Interval(mean - half, mean + half), p, mean / spread)
 
 
-def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) -> float:
-    """Two-sided p of the mean difference under random exchange of the two figures of each example.
+def units(contexts: Sequence[Hashable]) -> Units | None:
+    """(examples,): the number of each example's context, where None is one of its own.
 
-    Exact where there are few pairs that differ; else from 9,999 random exchanges. Of pairs that differ by as much, how
-    many keep their sign is one binomial draw.
+    None of all where examples stand for themselves: each has a context of its own, or there are fewer than ten.
+    """
+    names: dict[Hashable, int] = {}
+    own = ((place, None) if name is None else name for place, name in enumerate(contexts))
+    found = [names.setdefault(name, len(names)) for name in own]
+    return None if len(names) < LEAST_CONTEXTS or len(names) == len(found) else np.array(found, dtype=np.intp)
+
+
+def how_independent(contexts: Sequence[Hashable]) -> str:
+    """A sentence on what is resampled and exchanged: examples, or whole contexts; empty where they are the same."""
+    count = len(set(contexts) - {None}) + sum(each is None for each in contexts)
+    if count == len(contexts):
+        return ""
+    if units(contexts) is None:
+        return f"The examples are of {count} contexts and taken as independent: nothing is said of other contexts."
+    return f"The examples of one context are resampled and exchanged together ({count:,} contexts)."
+
+
+def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike, of: Units | None = None, seed: int = 0) -> float:
+    """Two-sided p of the mean difference under random exchange of the two figures of each example, or of all in a unit.
+
+    Exact where there are few that differ; else from 9,999 random exchanges. Of those that differ by as much, how many
+    keep their sign is one binomial draw.
     """
     difference = differences(first, second)
+    if of is not None:
+        sums = np.bincount(of, weights=difference).astype(np.float64)
+        difference = np.round(sums, 12)  # those that are equal but for rounding are equal
     difference = difference[difference != 0]  # exchanging equal figures changes nothing
     if len(difference) < 2:
         return 1.0  # of one pair that differs nothing follows
@@ -137,19 +168,22 @@ def _tails(sums: Values, difference: Values) -> tuple[int, int]:
     return int((sums <= observed + near).sum()), int((sums >= observed - near).sum())
 
 
-def bootstrap_interval(first: npt.ArrayLike, second: npt.ArrayLike, seed: int = 0) -> Interval:
-    """The interval of the mean difference over examples, by the percentiles of 9,999 resamplings of the pairs."""
+def bootstrap_interval(first: npt.ArrayLike, second: npt.ArrayLike, of: Units | None = None, seed: int = 0) -> Interval:
+    """The interval of the mean difference over examples, by the percentiles of 9,999 resamplings of pairs or units."""
     difference = differences(first, second)
     if len(difference) < 2:
         raise BonafideError(f"A bootstrap over examples needs at least two of them; found {len(difference)}.")
+    of = np.arange(len(difference)) if of is None else of
+    sums, counts = np.bincount(of, weights=difference).astype(np.float64), np.bincount(of)
     found = stats.bootstrap(
-        (difference,),
-        np.mean,
+        (sums[counts > 0], counts[counts > 0]),
+        lambda sums, counts, axis: sums.sum(axis) / counts.sum(axis),
         n_resamples=RESAMPLES,
-        batch=_rows(len(difference)),
+        batch=_rows(len(np.unique(of))),
         method="percentile",
         confidence_level=CONFIDENCE,
         vectorized=True,
+        paired=True,
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Interval(float(found.low), float(found.high))

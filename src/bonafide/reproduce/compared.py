@@ -1,9 +1,9 @@
 """Rows of a table against each other, and against its bars.
 
-Over seeds a t-test, paired as in the paper where both rows have the same seeds, Welch's where they have not; over
-examples a permutation test and a bootstrap interval of each example's mean over all seeds of a row. A bar on p asks it
-of both tests: of the larger p. Where a row has one seed, or all seeds differ by the same, there is no t-test, and the
-permutation test alone decides.
+Over seeds a t-test, paired where both rows have the same seeds, Welch's where they have not; over examples a
+permutation test and a bootstrap interval of each example's mean over all seeds of a row, in which the examples of one
+context go together. A bar on p asks it of both tests: of the larger p. Where a row has one seed, or all seeds differ by
+the same, there is no t-test, and the permutation test alone decides.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, over_seeds, permutation_p
+from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, over_seeds, permutation_p, units
 from bonafide.report.tabled import p_value, points
 from bonafide.reproduce.results import Flags, Result
 from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
@@ -106,22 +107,29 @@ def _reasons(result: Result) -> tuple[Flags, Flags] | None:
     return None if answer is None or solution is None or known is None else (answer & known, solution)
 
 
-def difference(first: Sequence[Result], second: Sequence[Result], measure: str) -> Difference | None:
-    """Second minus first; None where one of them has no run with this measure."""
-    before, after = by_seed(first, measure), by_seed(second, measure)
+def contexts(results: Results, measure: str) -> npt.NDArray[np.uint32] | None:
+    """(examples,): the context of each example that a measure is of, as any of the results has it."""
+    said = (each.contexts(measure) for listed in results.values() for each in listed)
+    return next((each for each in said if each is not None), None)
+
+
+def difference(results: Results, first: str, second: str, measure: str) -> Difference | None:
+    """Second row minus first; None where one of them has no run with this measure."""
+    one, other = results[first], results[second]
+    before, after = by_seed(one, measure), by_seed(other, measure)
     if not before or not after:
         return None
-    one = [each.measured(measure) for each in first if each.seed in before]
-    other = [each.measured(measure) for each in second if each.seed in after]
-    of = np.logical_and.reduce([each[1] for each in (*one, *other) if each is not None])
+    left, right = ([found for each in row if (found := each.measured(measure)) is not None] for row in (one, other))
+    of = np.logical_and.reduce([known for _, known in (*left, *right)])
     if of.sum() < 2:
         return None
-    left = np.mean([each[0][of] for each in one if each is not None], axis=0)
-    right = np.mean([each[0][of] for each in other if each is not None], axis=0)
+    base, figures = (np.mean([values[of] for values, _ in row], axis=0) for row in (left, right))
+    numbers = contexts(results, measure)
+    together = None if numbers is None else units(numbers[of].tolist())
     return Difference(
-        float(right.mean() - left.mean()),
-        bootstrap_interval(left, right),
-        permutation_p(left, right),
+        float(figures.mean() - base.mean()),
+        bootstrap_interval(base, figures, together),
+        permutation_p(base, figures, together),
         over_seeds(before, after),
     )
 
@@ -170,7 +178,7 @@ def _difference_verdict(table: Table, results: Results, check: Check) -> Verdict
     bar = f"{table.row(check.row).label} − {named}: {MEASURES[check.measure]} ≥ {check.mean:+g} points"
     if check.p is not None:
         bar += f", p < {check.p:g}"
-    found = None if other is None else difference(results[other], results[check.row], check.measure)
+    found = None if other is None else difference(results, other, check.row, check.measure)
     if found is None:
         return Verdict(bar, _seeds(table, results, check), "open")
     met = found.difference >= 0.01 * check.mean - _ROUNDING and (check.p is None or found.p < check.p)

@@ -22,7 +22,7 @@ from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.saved import Model
 from bonafide.report.predicted import Asked, answer_type, asked_beside
 from bonafide.report.selection_task import Question, SelectionTask, draw_questions, select
-from bonafide.reproduce.results import Flags, buckets, hash_of, packed, packed_bytes, typed
+from bonafide.reproduce.results import Flags, buckets, hash_of, numbered, packed, packed_bytes, typed
 from bonafide.synth.reading import PLAIN
 from bonafide.tasks.reading.metrics import right_mention
 from bonafide.tasks.sql.solver import SqlSolver
@@ -124,10 +124,12 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
     if dev.headers and isinstance(model.solver, SqlSolver):
         right = right_by_headers(model.solver, dev.headers)
         ids = hash_of(f"{each.table.id} {each.question}" for each in dev.headers)
-        beside["headers"] = {"examples": len(right), "ids": ids, "solution": packed(right)}
+        of = numbered([each.table.id for each in dev.headers])
+        beside["headers"] = {"examples": len(right), "ids": ids, "contexts": of, "solution": packed(right)}
     if dev.plain is not None:
         right, ids = _right_answers(model, dev.plain), hash_of(each.id for each in dev.plain.file)
-        beside["plain"] = {"examples": len(right), "ids": ids, "answer": packed(right)}
+        of = numbered([each.context for each in dev.plain.file])
+        beside["plain"] = {"examples": len(right), "ids": ids, "contexts": of, "answer": packed(right)}
     f1 = {"f1": greedy.scores.get("f1"), "guided_f1": guided.scores.get("f1")}
     return {
         **beside,
@@ -138,6 +140,7 @@ def judged(model: Model, dev: Dev, run: Path) -> dict[str, Any]:
         "values": {name: packed_bytes(each.astype(np.float16)) for name, each in f1.items() if each is not None},
         "sizes": packed_bytes(dev.sizes),
         "types": typed([answer_type(each, asked.task) for each in dev.examples]),
+        "contexts": numbered([each.context for each in dev.examples]),
     }
 
 

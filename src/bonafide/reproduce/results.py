@@ -125,6 +125,12 @@ class Result:
         said = self.content.get("types")
         return None if said is None else np.array(said["names"])[unpacked_bytes(said["of"])]
 
+    def contexts(self, measure: str) -> npt.NDArray[np.uint32] | None:
+        """(examples,): which of those that a measure is of have a context in common; older results do not say it."""
+        beside = next((each for each in measure.split("-")[1:] if each in BESIDE), None)
+        said = (self.content if beside is None else self.content.get(beside, {})).get("contexts")
+        return None if said is None else unpacked_bytes(said).view(np.uint32)
+
     @property
     def _voted(self) -> bool:
         """Whether guiding changed anything: of what it did to F1 older results say nothing."""
@@ -231,8 +237,10 @@ def _is_whole(result: Result) -> bool:
     for key, right in _RIGHT_BESIDE.items():
         if key in content:
             unpacked(content[key][right], content[key]["examples"])
+            if (of := result.contexts(f"{right}-{key}")) is not None and len(of) != content[key]["examples"]:
+                return False
     halves = [unpacked_bytes(each) for each in content["values"].values()]
-    if result.types is not None and len(result.types) != count:
+    if any(each is not None and len(each) != count for each in (result.types, result.contexts("answer"))):
         return False
     return len(result.sizes) == count and all(len(each) == 2 * count for each in halves)
 
@@ -269,6 +277,12 @@ def typed(types: Sequence[str]) -> dict[str, Any]:
     """The types of all answers, as a result keeps them."""
     names, of = np.unique(types, return_inverse=True)
     return {"names": names.tolist(), "of": packed_bytes(of.astype(np.uint8))}
+
+
+def numbered(contexts: Sequence[str | None]) -> str:
+    """Which examples have a context in common, as a result keeps it; one without is one of its own."""
+    own = [f"{place} alone" if name is None else f"of {name}" for place, name in enumerate(contexts)]
+    return packed_bytes(np.unique(own, return_inverse=True)[1].astype(np.uint32))
 
 
 def buckets(sizes: Iterable[float]) -> npt.NDArray[np.uint8]:

@@ -12,12 +12,13 @@ import numpy as np
 from bonafide.files import write_whole
 from bonafide.report.charts import grouped_bars
 from bonafide.report.compare_page import write_report
-from bonafide.report.statistics import rank_correlation, wilson
+from bonafide.report.statistics import how_independent, rank_correlation, wilson
 from bonafide.report.tabled import Tabled, p_value, percent, points
 from bonafide.reproduce.compared import (
     Results,
     best_baseline,
     by_seed,
+    contexts,
     difference,
     genuine,
     of_starts,
@@ -144,7 +145,7 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
         average, of = float(np.mean(list(figures.values()))), _count(results[row.name], measure)
         line = [row.label, percent(average, wilson(average * of, of)), percent(min(figures.values()))]
         line.append(", ".join(f"{100 * figure:.1f}" for figure in figures.values()))
-        found = None if base in (None, row.name) else difference(results[str(base)], results[row.name], measure)
+        found = None if base in (None, row.name) else difference(results, str(base), row.name, measure)
         if found is None:
             line += ["–", "–", "–"]
         else:
@@ -153,17 +154,28 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
             line.append(p_value(found.over_examples))
         body.append(line)
     head = ["method", "mean", "worst seed", "each seed"]
-    note = "The interval of a mean is Wilson's, each example counted once; how seeds differ stands beside it."
+    note = (
+        "The interval of a mean is Wilson's, each example counted once, as if examples were independent; how seeds "
+        "differ stands beside it."
+    )
     if base is None:
         return Tabled(_title(measure), note, head, [line[: len(head)] for line in body])
     against = table.row(base).label
     note += (
         f" Differences are to {against}, the best baseline by this measure, of means over all seeds, with a bootstrap "
         "interval over examples; p is by the t-test over seeds (paired where both have the same, else Welch's), and by "
-        "the permutation test over examples, which takes those of one context as independent."
+        f"the permutation test over examples. {_resampled(results, measure)}"
     )
     head += [f"against {against}", "p (seeds)", "p (examples)"]
     return Tabled(_title(measure), note, head, body)
+
+
+def _resampled(results: Results, measure: str) -> str:
+    """What the bootstrap and the permutation test take as independent of each other."""
+    found = contexts(results, measure)
+    if found is None:
+        return "Examples are taken as independent; what contexts they are of, these results do not say."
+    return how_independent(found.tolist()) or "Each example has a context of its own."
 
 
 def _title(measure: str) -> str:
