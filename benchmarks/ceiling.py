@@ -122,11 +122,12 @@ def compared(results: list[Result], asked: Asked) -> Iterator[str]:
     """Each measure, and its difference to each row of the table, in points."""
     table = named_table("reading")
     rows = results_of(table, asked)
+    together = {**rows, "these": results}
     for measure in table.measures:
         figures = ", ".join(f"{100 * each:.1f}" for each in by_seed(results, measure).values())
         yield f"{MEASURES[measure]}: {figures}"
         for row in table.rows:
-            if (found := difference(rows[row.name], results, measure)) is not None:
+            if (found := difference(together, row.name, "these", measure)) is not None:
                 seeds = p_value(None if found.over_seeds is None else found.over_seeds.p)
                 yield (
                     f"  to {row.label} ({len(rows[row.name])}): {points(found.difference, found.interval)}, "

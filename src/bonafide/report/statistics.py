@@ -173,13 +173,15 @@ def bootstrap_interval(first: npt.ArrayLike, second: npt.ArrayLike, of: Units | 
     difference = differences(first, second)
     if len(difference) < 2:
         raise BonafideError(f"A bootstrap over examples needs at least two of them; found {len(difference)}.")
-    of = np.arange(len(difference)) if of is None else of
-    sums, counts = np.bincount(of, weights=difference).astype(np.float64), np.bincount(of)
+    drawn: tuple[Values, ...] = (difference,)
+    if of is not None:
+        sums, counts = np.bincount(of, weights=difference), np.bincount(of).astype(np.float64)
+        drawn = sums[counts > 0].astype(np.float64), counts[counts > 0]
     found = stats.bootstrap(
-        (sums[counts > 0], counts[counts > 0]),
-        lambda sums, counts, axis: sums.sum(axis) / counts.sum(axis),
+        drawn,
+        np.mean if of is None else lambda sums, counts, axis: sums.sum(axis) / counts.sum(axis),
         n_resamples=RESAMPLES,
-        batch=_rows(len(np.unique(of))),
+        batch=_rows(len(drawn[0])),
         method="percentile",
         confidence_level=CONFIDENCE,
         vectorized=True,
