@@ -104,7 +104,7 @@ def token_spans(text: str) -> list[tuple[int, int]]:
 
 def token_bounds(text: str) -> tuple[Positions, Positions]:
     """The same as :func:`token_spans` as two arrays, by array operations: ten times as fast on a long text."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes = _codes(text)
     if not len(codes):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     kind = _kinds()[codes]
@@ -136,6 +136,20 @@ def token_bounds(text: str) -> tuple[Positions, Positions]:
     gaps = np.flatnonzero(inside & np.concatenate([~inside[1:], [True]])) + 1  # where a stretch without spaces ends
     following = np.concatenate([first[1:], [len(codes)]])
     return first, np.minimum(following, gaps[np.searchsorted(gaps, first, side="right")])
+
+
+def past_marks(text: str) -> Positions:
+    """(characters + 1,): for each place of a text the one behind the marks that belong to what stands before it."""
+    places = np.arange(len(text) + 1)
+    kind = _kinds()[_codes(text)]
+    if not (kind == _MARK).any():
+        return places
+    follows = np.append(_with_marks(kind)[1], False)
+    return np.minimum.accumulate(np.where(follows, len(text), places)[::-1])[::-1]
+
+
+def _codes(text: str) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _with_marks(kind: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
