@@ -189,6 +189,7 @@ def test_years_before_the_era_are_ordered_by_time(text, expected):
         ("31 December 1 BC; 1 January 1 AD", 1, 1, 0),
         ("15 March 44 BC; 15 March 44 AD", 31777, 1044, 87),
         ("15 March 44 BC; 17 March", 2, 0, None),
+        ("19 August AD 14; October 19, A.D. 16", 792, 26, 2),
     ],
 )
 def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
@@ -213,6 +214,10 @@ def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
         ("1596-10-24", [("1596-10-24", 24, 10, 1596)]),
         ("on September 2, 31 BC", [("September 2, 31", 2, 9, -31)]),
         ("on August 1, 30 B.C. or August 19, 14 AD", [("August 1, 30", 1, 8, -30), ("August 19, 14", 19, 8, 14)]),
+        ("from 19 August AD 14", [("19 August AD 14", 19, 8, 14)]),
+        ("June 9, A.D. 68; June AD 69", [("June 9, A.D. 68", 9, 6, 68), ("June AD 69", None, 6, 69)]),
+        ("9–11 June A.D. 68", [("9 … June A.D. 68", 9, 6, 68), ("11 June A.D. 68", 11, 6, 68)]),
+        ("on 5 May AD, 9 June A.D.", [("5 May", 5, 5, None), ("9 June", 9, 6, None)]),
         ("in Sept. 1596", [("Sept. 1596", None, 9, 1596)]),
         ("on 31 June 1596", [("June 1596", None, 6, 1596)]),
         ("They may march on.", []),

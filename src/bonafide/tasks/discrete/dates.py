@@ -1,9 +1,9 @@
 """The dates of a text: day, month and year in the usual orders, in ranges, and parts of them.
 
-*24 October 1596*, *October 24, 1596*, *October 1596*, *24 October*, *October*, *1596-10-24*, *1596*. In *24–26
-October 1596* and *1 May to 3 June 1644* what is said once holds for both ends, so the pieces of a mention need not
-stand together. Of a date that says more than a year, its parts are mentions too (``whole`` is False), since a
-question may ask for the year alone; differences are taken between whole dates.
+*24 October 1596*, *October 24, 1596*, *19 August AD 14*, *October 1596*, *24 October*, *October*, *1596-10-24*,
+*1596*. In *24–26 October 1596* and *1 May to 3 June 1644* what is said once holds for both ends, so the pieces of a
+mention need not stand together. Of a date that says more than a year, its parts are mentions too (``whole`` is False),
+since a question may ask for the year alone; differences are taken between whole dates.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bonafide.tasks.discrete.numbers import NumberKind, NumberMention
+from bonafide.tasks.discrete.numbers import NumberKind, NumberMention, past_era
 from bonafide.tasks.discrete.tokens import Tokens
 
 MONTHS = (
@@ -253,11 +253,12 @@ def _day(tokens: Tokens, at: int) -> tuple[Piece, int] | None:
 
 
 def _year_after(tokens: Tokens, last: int, years: dict[int, int]) -> tuple[Piece, int] | None:
-    """The year that follows token ``last``, perhaps after a comma or *of*."""
-    at = last + 1
-    if at < len(tokens) and tokens.lower[at] in (",", "of", "in"):
-        at += 1
-    return ((at, at), years[at]) if at in years else None
+    """The year that follows token ``last``, perhaps after a comma or *of*, with the AD before it."""
+    first = last + 1
+    if first < len(tokens) and tokens.lower[first] in (",", "of", "in"):
+        first += 1
+    at = past_era(tokens, first)
+    return ((first, at), years[at]) if at in years else None
 
 
 def _carry_years_back(tokens: Tokens, dates: list[_Date]) -> None:
