@@ -129,6 +129,15 @@ def test_find_text_finds_every_span_that_is_the_same_to_the_official_metric(read
                 assert any(start <= span[0] and span[1] <= end for span in spans), passage.span_text(start, end)
 
 
+@pytest.mark.parametrize("word", ["Zoe\u0308", "Hue\u0323\u0302", "o\u0302\u0323\u0301", "गुरु", "कहाँ", "हिन्दी"])
+def test_a_text_is_found_with_all_the_marks_with_which_it_ends(word):
+    passage = Passage(f"From {word} to Oslo, {word}, {word}% and {word}\u0301")
+    for text in (word, f"to Oslo, {word}", f"{word} to Oslo"):
+        assert {passage.span_text(*span) for span in find_text(passage, text, 60)} == {text}
+    assert len(find_text(passage, word, 60)) == 4
+    assert [passage.span_text(*span) for span in find_text(passage, f"{word}\u0301", 60)] == [f"{word}\u0301"]
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "rule", "formula"),
     [
