@@ -262,6 +262,18 @@ def test_a_text_that_reads_as_a_number_is_searched_as_both():
     assert "span" not in found("How many yards?", 32)
 
 
+@pytest.mark.parametrize(
+    "answer", ["−5", "–5", "-5", "5", ".5", "1,000", "1,000.50", " 5 ", "0.10", "005", "2,000,000"]
+)
+def test_what_a_text_is_searched_as_is_right_to_the_official_metric(answer):
+    reading = read("How cold was it?", f"It was {answer} degrees, not 5, −5, 0.5, 0.1, 1000.5, 1000 or 2 million.")
+    solutions = search(reading, [answer], Language())
+    returned = [value_texts(execute(program, reading, Language())) for program in solutions]
+    assert all(score(texts, [answer]).exact_match == 1 for texts in returned)
+    assert Rule.SPAN in solutions.rule
+    assert (Rule.VALUE in solutions.rule) == (answer not in ("−5", "–5", "1,000.50"))
+
+
 def test_all_accepted_answers_are_searched():
     one, other = found("How many yards?", 32)["value"], found("How many yards?", 17)["value"]
     assert sorted(found("How many yards?", 32, 17)["value"]) == sorted(one + other)
