@@ -174,6 +174,21 @@ def test_a_folder_that_holds_something_else_is_left_alone(data):
         retrieve(data / "documents.jsonl", data / "mine" / "questions.jsonl", data)
 
 
+def test_an_index_is_written_where_a_folder_can_be_and_with_the_usual_permissions(data):
+    command = ("retrieve", "--corpus", data / "corpus.jsonl", "--examples", data / "questions.jsonl")
+    (data / "letter").write_text("dear")
+    before = contents(data)
+    said = refused(bonafide(*command, "--out", data / "out", "--index", data / "letter"))
+    assert "letter is a file, and an index is a folder. Name a folder with --index." in said
+    said = refused(bonafide(*command, "--out", data / "out", "--index", data / "letter" / "index"))
+    assert "part of this path is a file, not a folder" in said
+    assert contents(data) == before
+    assert not (data / "out").exists()
+    ask(data, index=data / "new" / "index")
+    assert (data / "new" / "index").stat().st_mode == (data / "new").stat().st_mode == (data / "out").stat().st_mode
+    assert [each.name for each in (data / "new").iterdir()] == ["index"]
+
+
 def test_retrieve_by_the_command_line(data):
     command = ("retrieve", "--corpus", data / "corpus.jsonl", "--examples", data / "questions.jsonl")
     done = bonafide(*command, "--top", "2", "--group", "0", "--out", data / "out")

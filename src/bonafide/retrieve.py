@@ -76,10 +76,12 @@ def retrieve(
             f"Expected --top and --workers of at least 1 and --group of at least 0; found {top}, {workers} and {group}."
         )
     spare_inputs(out, examples, corpus)
+    place = index if index is not None else out / "index"
+    _check_place(place)
     asked = list(open_examples(examples))
     passages = read_passages(corpus)
-    with made_folder(out):
-        searcher, reused = _index(corpus, passages, index if index is not None else out / "index", ranking or Ranking())
+    with made_folder(out), made_folder(place.parent):
+        searcher, reused = _index(corpus, passages, place, ranking or Ranking())
         found = searcher.find([example.question for example in asked], top, workers, progress)
         without = 0
 
@@ -146,8 +148,6 @@ def _index(corpus: Path, passages: Sequence[str], folder: Path, ranking: Ranking
     bm25s = _library()
     note = {"corpus": content_hash(corpus), "passages": len(passages), "bm25s": bm25s.__version__, **asdict(ranking)}
     if folder.exists():
-        if not _only_an_index(folder):
-            raise BonafideError(f"{folder} holds other files than an index. Name another folder with --index.")
         with suppress(BonafideError, OSError, ValueError, KeyError):  # a damaged index is made anew
             if read_json(folder / _NOTE) == note:
                 return _Searcher(bm25s.BM25.load(folder, show_progress=False), ranking, len(passages)), True
@@ -156,18 +156,30 @@ def _index(corpus: Path, passages: Sequence[str], folder: Path, ranking: Ranking
     if not any(words.ids):
         raise BonafideError(f"Cannot search {corpus}: its passages have no words but stop words.")
     ranker.index(words, show_progress=False)
-    with made_folder(folder.parent), explained(folder, "write"):
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    with explained(folder, "write"):
+        held = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
+            part = held / "index"  # with the usual permissions, which a temporary folder has not
+            part.mkdir()
             ranker.save(part, show_progress=False)
             write_json(part / _NOTE, note)
             if folder.exists():
                 shutil.rmtree(folder)
             part.replace(folder)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+        finally:
+            shutil.rmtree(held, ignore_errors=True)
     return _Searcher(ranker, ranking, len(passages)), False
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse now a place where no index can be written after long work."""
+    with explained(folder, "read"):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise BonafideError(f"{folder} is a file, and an index is a folder. Name a folder with --index.")
+        if not _only_an_index(folder):
+            raise BonafideError(f"{folder} holds other files than an index. Name another folder with --index.")
 
 
 def _only_an_index(folder: Path) -> bool:
