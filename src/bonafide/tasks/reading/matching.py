@@ -163,9 +163,14 @@ def _with_marks(kind: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt
 
 
 @cache
+def unspaced_and_marks() -> tuple[str, str]:
+    """The scripts without spaces, and the combining marks, as the insides of character classes."""
+    return "".join(f"{chr(low)}-{chr(high)}" for low, high in _UNSPACED), _ranges(_marks())
+
+
+@cache
 def _pattern() -> re.Pattern[str]:
-    unspaced = "".join(f"{chr(low)}-{chr(high)}" for low, high in _UNSPACED)
-    marks = _ranges(_marks())
+    unspaced, marks = unspaced_and_marks()
     separator = r"(?<=\d)(?:\.(?=\d)|,(?=\d{3}(?!\d)))"
     number = rf"\d(?:\d|[{marks}]|{separator})*"
     word = rf"[^\W\d_{unspaced}](?:[^\W_{unspaced}]|[{marks}]|{separator})*"
