@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,17 @@ def test_the_best_of_all_accepted_answers_counts_and_names_the_type():
     assert score(["Bergen"], answers).f1 == 0
     assert score(["Bergen"], ("  ", None, "Bergen")).exact_match == 1
     assert score([], answers).exact_match == 0
+
+
+@pytest.mark.parametrize("official", [True, False])
+@given(number=st.integers(-(10**6), 10**6), places=st.integers(0, 25))
+def test_a_number_is_right_where_it_is_written_out_however_small_or_large(official, number, places):
+    for written, answer in (
+        (f"{Decimal(number).scaleb(-places):f}", number / 10**places),
+        (str(number * 10**places), float(number * 10**places)),
+    ):
+        assert score([written], (answer,), official).exact_match == 1
+        assert "e" not in answer_texts(answer)[0]
 
 
 def test_each_type_of_answer_is_told_and_written():

@@ -244,4 +244,6 @@ def test_actions_that_are_no_program_are_refused_in_words(actions, said):
 def test_numbers_are_written_exactly(value):
     assert Fraction(number_text(Fraction(value))) == Fraction(value)
     assert number_text(Fraction(1, 3)) == "0.333333333333"
+    assert number_text(Fraction(-1, 30_000)) == "-0.0000333333333333"
+    assert number_text(Fraction(10**16, 3)) == "3333333333330000"
     assert not number_text(Fraction(value)).endswith(".")

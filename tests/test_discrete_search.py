@@ -129,6 +129,15 @@ def test_find_text_finds_every_span_that_is_the_same_to_the_official_metric(read
                 assert any(start <= span[0] and span[1] <= end for span in spans), passage.span_text(start, end)
 
 
+@pytest.mark.parametrize("word", ["Zoe\u0308", "Hue\u0323\u0302", "o\u0302\u0323\u0301", "गुरु", "कहाँ", "हिन्दी"])
+def test_a_text_is_found_with_all_the_marks_with_which_it_ends(word):
+    passage = Passage(f"From {word} to Oslo, {word}, {word}% and {word}\u0301")
+    for text in (word, f"to Oslo, {word}", f"{word} to Oslo"):
+        assert {passage.span_text(*span) for span in find_text(passage, text, 60)} == {text}
+    assert len(find_text(passage, word, 60)) == 4
+    assert [passage.span_text(*span) for span in find_text(passage, f"{word}\u0301", 60)] == [f"{word}\u0301"]
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "rule", "formula"),
     [
@@ -251,6 +260,18 @@ def test_what_happened_before_the_era_is_ordered_by_time(question, answer, formu
 def test_a_text_that_reads_as_a_number_is_searched_as_both():
     assert {"value", "span"} <= set(found("How many yards?", "32"))
     assert "span" not in found("How many yards?", 32)
+
+
+@pytest.mark.parametrize(
+    "answer", ["−5", "–5", "-5", "5", ".5", "1,000", "1,000.50", " 5 ", "0.10", "005", "2,000,000"]
+)
+def test_what_a_text_is_searched_as_is_right_to_the_official_metric(answer):
+    reading = read("How cold was it?", f"It was {answer} degrees, not 5, −5, 0.5, 0.1, 1000.5, 1000 or 2 million.")
+    solutions = search(reading, [answer], Language())
+    returned = [value_texts(execute(program, reading, Language())) for program in solutions]
+    assert all(score(texts, [answer]).exact_match == 1 for texts in returned)
+    assert Rule.SPAN in solutions.rule
+    assert (Rule.VALUE in solutions.rule) == (answer not in ("−5", "–5", "1,000.50"))
 
 
 def test_all_accepted_answers_are_searched():

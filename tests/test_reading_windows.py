@@ -227,6 +227,40 @@ def test_mentions_of_plain_text_come_back_as_they_were(kind):
             assert mention.end <= windows.end[window]
 
 
+MARKED = ["Zoe\u0308", "Hue\u0323\u0302", "गुरु", "कहाँ", "שָׁלוֹם", "مُحَمَّد", "i\u0307", "x\ufe0f", "Oslo", "Zoë"]
+bearing = st.builds(
+    str.__add__, st.sampled_from("aZ\u00ebगשم"), st.text("bकل\u0308\u0323\u0941\u0901\u05b8\u200d", max_size=5)
+)
+marked = st.sampled_from(MARKED) | bearing
+
+
+@every_tokenizer
+@given(st.lists(marked, min_size=1, max_size=8), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_mention_with_marks_comes_back_whole_though_its_tokenizer_drops_them(kind, words, data):
+    document = Document("d", None, (" ".join(words) + ".", " ".join(words[:1])))
+    encoded = encode_document(document, tokenizer_of(kind))
+    first = data.draw(st.integers(0, len(words) - 1))
+    answer = " ".join(words[first : data.draw(st.integers(first + 1, len(words)))])
+    found = search([answer], DocumentIndex(document, Matching()))
+    assert len(found)
+    for mention in found:
+        shown = mention_of(encoded, *encoded.run_of(mention))
+        assert shown.text(document).strip() == mention.text(document)
+
+
+def test_what_a_piece_covers_beside_marks_is_what_it_covered():
+    encoded = encode_document(
+        Document("d", None, ("Zoe\u0308 \u0301 (e\u0301)", "", "\u0301\u0308a")), tokenizer_of("wordpiece")
+    )
+    assert encoded.begin[-1] == 2  # marks that stand after nothing belong to nothing
+    spans = set(zip(encoded.begin.tolist(), encoded.end.tolist(), strict=True))
+    assert (0, 4) in spans or (2, 4) in spans
+    assert (7, 8) in spans
+    assert (8, 10) in spans
+    assert (10, 11) in spans
+
+
 @pytest.mark.parametrize(("room", "stride"), [(6, 2), (7, 7), (5, 9), (40, 3)])
 def test_the_windows_that_hold_a_run_are_found_at_once_and_are_all(room, stride):
     document = Document("d", None, ("one two three four five six seven eight", "nine", "", "ten " * 20))

@@ -12,16 +12,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bonafide.documents import DocumentFile
 from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import open_examples
-from bonafide.retrieve import Ranking, retrieve
+from bonafide.retrieve import Ranking, retrieve, tokenized
 from bonafide.search.reading import search_reading
 from bonafide.tasks.reading.webquestions import import_webquestions
 from command_line import bonafide, contents, refused, write_lines
 
-pytest.importorskip("bm25s", reason="bm25s is not installed: pip install bonafide[retrieve]")
+bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed: pip install bonafide[retrieve]")
 
 DATA = os.environ.get("BONAFIDE_DATA")
 PASSAGES = [
@@ -129,6 +131,57 @@ def test_a_damaged_index_is_made_anew(data):
     assert ask(data, "third", index=data / "index")[0].reused
 
 
+def test_an_index_whose_words_were_cut_by_other_rules_is_made_anew(data):
+    ask(data, index=data / "index")
+    note = json.loads((data / "index/index.json").read_text())
+    (data / "index/index.json").write_text(json.dumps({key: note[key] for key in note if key != "words"}))
+    assert not ask(data, "again", index=data / "index")[0].reused
+    assert ask(data, "third", index=data / "index")[0].reused
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=0x7F)) | st.text("aThe_ 0.-'"), max_size=5), st.booleans())
+def test_words_of_ascii_texts_are_those_of_a_plain_pattern(texts, stopwords):
+    ranking = Ranking(stopwords="en" if stopwords else "")
+    plain = {"token_pattern": r"(?u)\b\w+\b", "stopwords": ranking.stopwords or [], "show_progress": False}
+    assert tokenized(texts, ranking, ids=False) == bm25s.tokenize(texts, return_ids=False, **plain)
+    assert tokenized(texts, ranking, ids=True) == bm25s.tokenize(texts, return_ids=True, **plain)
+    (beside,) = tokenized([f"{' '.join(texts)} caf\u00e9"], ranking, ids=False)
+    assert beside == [*bm25s.tokenize(" ".join(texts), return_ids=False, **plain)[0], "caf\u00e9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("北京是中国的首都。", "北 京 是 中 国 的 首 都"),
+        ("กิน 42 ๔๒", "กิ น 42 ๔๒"),
+        ("Straße in Zu\u0308rich, STRASSE", "strasse in z\u00fcrich strasse"),
+        ("गुरु कहाँ हैं?", "गुरु कहाँ हैं"),
+        ("１２ ﬁne Café™ O’Neil 5℃ \u0301x", "12 fine caf\u00e9 o neil 5 x"),
+        ("東京Tower10 İzmir", "東 京 tower10 i\u0307zmir"),
+    ],
+)
+def test_words_of_other_texts_compare_as_mentions_do(text, words):
+    assert tokenized([text], Ranking(stopwords=""), ids=False) == [words.split()]
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        ("中国的首都是哪里?", "北京是中国的首都。"),
+        ("where is Zu\u0308rich?", "Straße in Zürich"),
+        ("STRASSE?", "Straße in Zürich"),
+        ("गुरु?", "गुरु यहाँ"),
+        ("ＦＥＲＲＹ?", "A ferry."),
+    ],
+)
+def test_passages_of_any_script_are_found_by_any_form_of_their_words(tmp_path, question, passage):
+    corpus = ["北京是中国的首都。", "Straße in Zürich", "गुरु यहाँ", "गर यहा", "A ferry.", "日本の海"]
+    write_lines(tmp_path / "corpus.jsonl", [{"id": str(at), "text": text} for at, text in enumerate(corpus)])
+    write_lines(tmp_path / "questions.jsonl", [{"id": "q", "question": question, "answers": ["x"]}])
+    _, documents = ask(tmp_path)
+    assert documents["q"].paragraphs[0] == passage
+
+
 def test_a_corpus_of_stop_words_is_refused(data):
     write_lines(data / "corpus.jsonl", [{"id": "1", "text": "the a"}])
     with pytest.raises(BonafideError, match="no words but stop words"):
@@ -172,6 +225,21 @@ def test_a_folder_that_holds_something_else_is_left_alone(data):
     (data / "corpus.jsonl").rename(data / "documents.jsonl")
     with pytest.raises(BonafideError, match=r"documents\.jsonl is read, and would be overwritten"):
         retrieve(data / "documents.jsonl", data / "mine" / "questions.jsonl", data)
+
+
+def test_an_index_is_written_where_a_folder_can_be_and_with_the_usual_permissions(data):
+    command = ("retrieve", "--corpus", data / "corpus.jsonl", "--examples", data / "questions.jsonl")
+    (data / "letter").write_text("dear")
+    before = contents(data)
+    said = refused(bonafide(*command, "--out", data / "out", "--index", data / "letter"))
+    assert "letter is a file, and an index is a folder. Name a folder with --index." in said
+    said = refused(bonafide(*command, "--out", data / "out", "--index", data / "letter" / "index"))
+    assert "part of this path is a file, not a folder" in said
+    assert contents(data) == before
+    assert not (data / "out").exists()
+    ask(data, index=data / "new" / "index")
+    assert (data / "new" / "index").stat().st_mode == (data / "new").stat().st_mode == (data / "out").stat().st_mode
+    assert [each.name for each in (data / "new").iterdir()] == ["index"]
 
 
 def test_retrieve_by_the_command_line(data):

@@ -6,16 +6,21 @@ the paper does: 5 for WebQuestions, all of them (0) for Quasar-T. Retrieval itse
 bonafide[retrieve]``) in Lucene's formula with k₁ = 0.9 and b = 0.4, which suit passages better than the usual 1.2 and
 0.75 suit long texts.
 
+A word is a run of letters and digits, in lower case. Beyond ASCII words compare as mentions do (``matching.py``): NFKC,
+case folding, combining marks with their letters, and in scripts without spaces each letter by itself.
+
 The index is kept in a folder of its own and used again for as long as the corpus has the same content.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +33,11 @@ from bonafide.examples import Example, open_examples
 from bonafide.files import content_hash, explained, made_folder, read_json, spare_inputs, write_json
 from bonafide.tasks.reading.dpr import titled
 from bonafide.tasks.reading.imported import Lines, WrongFieldError, grouped, text_field, write_data
+from bonafide.tasks.reading.matching import Matching, unspaced_and_marks
 
 _NOTE = "index.json"
-_TOKENS = r"(?u)\b\w+\b"
+_CUT = 2  # which rules cut texts into words: an index by others is made anew
+_WORD = r"[^\s\x00-/:-@\[-^`{-\x7f]+"  # ASCII letters, digits and _, and all that is not ASCII
 _BATCH = 200
 
 Progress = Callable[[int, int], None]
@@ -76,10 +83,12 @@ def retrieve(
             f"Expected --top and --workers of at least 1 and --group of at least 0; found {top}, {workers} and {group}."
         )
     spare_inputs(out, examples, corpus)
+    place = index if index is not None else out / "index"
+    _check_place(place)
     asked = list(open_examples(examples))
     passages = read_passages(corpus)
-    with made_folder(out):
-        searcher, reused = _index(corpus, passages, index if index is not None else out / "index", ranking or Ranking())
+    with made_folder(out), made_folder(place.parent):
+        searcher, reused = _index(corpus, passages, place, ranking or Ranking())
         found = searcher.find([example.question for example in asked], top, workers, progress)
         without = 0
 
@@ -115,6 +124,17 @@ def read_passages(corpus: Path) -> list[str]:
     return passages
 
 
+def tokenized(texts: Sequence[str], ranking: Ranking, ids: bool) -> Any:
+    """Texts in words without stop words, as bm25s asks for them: ``ids`` to index them, none to search by them."""
+    return _library().tokenize(
+        [text if text.isascii() else _compared(text) for text in texts],
+        token_pattern=_WORD,
+        stopwords=ranking.stopwords or [],
+        return_ids=ids,
+        show_progress=False,
+    )
+
+
 class _Searcher:
     """An index that is ready to be asked."""
 
@@ -127,7 +147,7 @@ class _Searcher:
         """The places of the best passages of each question, in decreasing score; only those that share a word."""
         found: list[npt.NDArray[np.int64]] = []
         for start in range(0, len(questions), _BATCH):
-            words = _tokenized(questions[start : start + _BATCH], self._ranking, ids=False)
+            words = tokenized(questions[start : start + _BATCH], self._ranking, ids=False)
             places, scores = self._ranker.retrieve(
                 words,
                 k=min(top, self._passages),
@@ -144,30 +164,41 @@ class _Searcher:
 def _index(corpus: Path, passages: Sequence[str], folder: Path, ranking: Ranking) -> tuple[_Searcher, bool]:
     """The index of this corpus: the one in the folder if it is of the same content, else a new one."""
     bm25s = _library()
-    note = {"corpus": content_hash(corpus), "passages": len(passages), "bm25s": bm25s.__version__, **asdict(ranking)}
+    note = {"corpus": content_hash(corpus), "passages": len(passages), "words": _CUT, "bm25s": bm25s.__version__}
+    note |= asdict(ranking)
     if folder.exists():
-        if not _only_an_index(folder):
-            raise BonafideError(f"{folder} holds other files than an index. Name another folder with --index.")
         with suppress(BonafideError, OSError, ValueError, KeyError):  # a damaged index is made anew
             if read_json(folder / _NOTE) == note:
                 return _Searcher(bm25s.BM25.load(folder, show_progress=False), ranking, len(passages)), True
     ranker = bm25s.BM25(k1=ranking.k1, b=ranking.b, method="lucene")
-    words = _tokenized(passages, ranking, ids=True)
+    words = tokenized(passages, ranking, ids=True)
     if not any(words.ids):
         raise BonafideError(f"Cannot search {corpus}: its passages have no words but stop words.")
     ranker.index(words, show_progress=False)
-    with made_folder(folder.parent), explained(folder, "write"):
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    with explained(folder, "write"):
+        held = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
+            part = held / "index"  # with the usual permissions, which a temporary folder has not
+            part.mkdir()
             ranker.save(part, show_progress=False)
             write_json(part / _NOTE, note)
             if folder.exists():
                 shutil.rmtree(folder)
             part.replace(folder)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+        finally:
+            shutil.rmtree(held, ignore_errors=True)
     return _Searcher(ranker, ranking, len(passages)), False
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse now a place where no index can be written after long work."""
+    with explained(folder, "read"):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise BonafideError(f"{folder} is a file, and an index is a folder. Name a folder with --index.")
+        if not _only_an_index(folder):
+            raise BonafideError(f"{folder} holds other files than an index. Name another folder with --index.")
 
 
 def _only_an_index(folder: Path) -> bool:
@@ -177,10 +208,20 @@ def _only_an_index(folder: Path) -> bool:
     return not names or (bool(parts) and names - parts <= {_NOTE})
 
 
-def _tokenized(texts: Sequence[str], ranking: Ranking, ids: bool) -> Any:
-    return _library().tokenize(
-        list(texts), token_pattern=_TOKENS, stopwords=ranking.stopwords or [], return_ids=ids, show_progress=False
-    )
+def _compared(text: str) -> str:
+    """The words of a text as they are compared, with spaces between them; those of ASCII stay as they are."""
+    return " ".join(each if each.isascii() else " ".join(_words(each)) for each in text.split())
+
+
+def _words(text: str) -> Iterator[str]:
+    return map(Matching().whole_form, _pattern().findall(text))
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    unspaced, marks = unspaced_and_marks()
+    spaced = rf"[^\W{unspaced}]|\d"
+    return re.compile(rf"(?:{spaced})(?:{spaced}|[{marks}])*|\w[{marks}]*")
 
 
 def _library() -> Any:

@@ -1,9 +1,10 @@
 """The dates of a text: day, month and year in the usual orders, in ranges, and parts of them.
 
-*24 October 1596*, *October 24, 1596*, *October 1596*, *24 October*, *October*, *1596-10-24*, *1596*. In *24–26
-October 1596* and *1 May to 3 June 1644* what is said once holds for both ends, so the pieces of a mention need not
-stand together. Of a date that says more than a year, its parts are mentions too (``whole`` is False), since a
-question may ask for the year alone; differences are taken between whole dates.
+*24 October 1596*, *October 24, 1596*, *19 August AD 14*, *October 1596*, *24 October*, *October*, *1596-10-24*,
+*1596*. In *24–26 October 1596* and *1 May to 3 June 1644* what is said once holds for both ends, so the pieces of a
+mention need not stand together. Of a date that says more than a year, its parts are mentions too (``whole`` is False),
+since a question may ask for the year alone; differences are taken between whole dates. A day that no calendar has is
+none: of *29 February 2001* the month and the year are left, as of *30 February*.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bonafide.tasks.discrete.numbers import NumberKind, NumberMention
+from bonafide.tasks.discrete.numbers import NumberKind, NumberMention, past_era
 from bonafide.tasks.discrete.tokens import Tokens
 
 MONTHS = (
@@ -188,7 +189,7 @@ def _dates_at(tokens: Tokens, position: int, years: dict[int, int]) -> list[_Dat
     month = ((after, after), _MONTH[words[after]])
     year = _year_after(tokens, after, years)
     last = year[0][1] if year else after
-    return [_Date(day, month, year, last) for day in days if day[1] <= _DAYS[month[1] - 1]]
+    return [_Date(day, month, year, last) for day in days if _exists(day, month, year)]
 
 
 def _month_first(tokens: Tokens, position: int, years: dict[int, int]) -> list[_Date]:
@@ -200,8 +201,8 @@ def _month_first(tokens: Tokens, position: int, years: dict[int, int]) -> list[_
     days = _day_list(tokens, after, years)
     if days and days[-1][0][1] + 1 < len(tokens) and words[days[-1][0][1] + 1] in _MONTH:
         days = days[:-1]  # June 3 and 5 July: the 5 is July's
-    if days and all(day[1] <= _DAYS[month[1] - 1] for day in days):
-        year = _year_after(tokens, days[-1][0][1], years)
+    year = _year_after(tokens, days[-1][0][1], years) if days else None
+    if days and all(_exists(day, month, year) for day in days):
         last = year[0][1] if year else days[-1][0][1]
         return [_Date(day, month, year, last) for day in days]
     year = _year_after(tokens, after - 1, years)
@@ -220,10 +221,11 @@ def _iso_date(tokens: Tokens, position: int, years: dict[int, int]) -> _Date | N
     month, day = words[position + 2], words[position + 4]
     if not all(len(part) == 2 and part.isascii() and part.isdigit() for part in (month, day)):
         return None
-    if not 1 <= int(month) <= 12 or not 1 <= int(day) <= _DAYS[int(month) - 1]:
-        return None
     at = [(index, index) for index in (position, position + 2, position + 4)]
-    return _Date((at[2], int(day)), (at[1], int(month)), (at[0], years[position]), position + 4)
+    parts = (at[2], int(day)), (at[1], int(month)), (at[0], years[position])
+    if not 1 <= int(month) <= 12 or not int(day) or not _exists(*parts):
+        return None
+    return _Date(*parts, position + 4)
 
 
 def _day_list(tokens: Tokens, position: int, years: dict[int, int]) -> list[tuple[Piece, int]]:
@@ -253,11 +255,18 @@ def _day(tokens: Tokens, at: int) -> tuple[Piece, int] | None:
 
 
 def _year_after(tokens: Tokens, last: int, years: dict[int, int]) -> tuple[Piece, int] | None:
-    """The year that follows token ``last``, perhaps after a comma or *of*."""
-    at = last + 1
-    if at < len(tokens) and tokens.lower[at] in (",", "of", "in"):
-        at += 1
-    return ((at, at), years[at]) if at in years else None
+    """The year that follows token ``last``, perhaps after a comma or *of*, with the AD before it."""
+    first = last + 1
+    if first < len(tokens) and tokens.lower[first] in (",", "of", "in"):
+        first += 1
+    at = past_era(tokens, first)
+    return ((first, at), years[at]) if at in years else None
+
+
+def _exists(day: tuple[Piece, int], month: tuple[Piece, int], year: tuple[Piece, int] | None) -> bool:
+    """Whether some calendar has this day: a 29 February is every four years, in the Julian one without exceptions."""
+    leap = year is None or _running(year[1]) % 4 == 0
+    return day[1] <= _DAYS[month[1] - 1] - (month[1] == 2 and not leap)
 
 
 def _carry_years_back(tokens: Tokens, dates: list[_Date]) -> None:

@@ -5,6 +5,7 @@ Arithmetic is exact. A result is a number, texts, or a date.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
 
@@ -122,7 +123,7 @@ def execute(program: Program, reading: Reading, language: Language) -> Value:
 
 
 def number_text(number: Fraction) -> str:
-    """A number in digits: exact where its decimals end, else to 12 significant digits."""
+    """A number written out in digits: exact where its decimals end, else to 12 significant digits."""
     if number.denominator == 1:
         return str(number.numerator)
     places, rest = 0, number.denominator
@@ -133,7 +134,7 @@ def number_text(number: Fraction) -> str:
     while rest % 2 == 0:
         rest, places = rest // 2, places + 1
     if rest != 1:
-        return f"{float(number):.12g}"
+        return f"{Decimal(f'{float(number):.12g}'):f}"
     digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
     sign = "-" if number < 0 else ""
     return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0")

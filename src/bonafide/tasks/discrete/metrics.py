@@ -81,6 +81,8 @@ def answer_texts(answer: AcceptedAnswer) -> tuple[str, ...]:
         return ()
     if isinstance(answer, tuple):
         return answer
+    if isinstance(answer, float):  # 0.00003: Python's 3e-05 would be split at its hyphen
+        return (number_text(Fraction(repr(answer))),)
     return (answer.text if isinstance(answer, DateAnswer) else str(answer),)
 
 

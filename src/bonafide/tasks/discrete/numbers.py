@@ -123,6 +123,13 @@ def plain_number(text: str) -> Fraction | None:
     return sign * _digits_value(digits) if _is_digits(digits) else None
 
 
+def past_era(tokens: Tokens, position: int) -> int:
+    """The token behind the AD that stands here, with dots or without; this one where none does."""
+    if position < len(tokens) and _ERAS.get(tokens.words[position]) == "AD":
+        return position + 1
+    return position + 4 if _dotted_era(tokens, position) == "AD" else position
+
+
 def _is_digits(word: str) -> bool:
     return len(word) <= _MOST_DIGITS and _PLAIN.fullmatch(word) is not None
 

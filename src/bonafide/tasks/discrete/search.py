@@ -2,8 +2,8 @@
 
 An answer is searched by its type: numbers by arithmetic, differences of dates, counts and extremes; texts by their
 mentions, in sets where there are several, and by sorts; dates by the dates of the passage. A text that reads as a
-number is searched as both. The bounds of each rule are with the rule (``arithmetic.py``, ``families.py``); where no
-rule finds anything, arithmetic is tried without its bounds.
+number, to the official evaluator too, is searched as both. The bounds of each rule are with the rule
+(``arithmetic.py``, ``families.py``); where no rule finds anything, arithmetic is tried without its bounds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bonafide.tasks.discrete.asked import Asked, asked
 from bonafide.tasks.discrete.checking import disjoint, needs_met
 from bonafide.tasks.discrete.comparing import comparisons
 from bonafide.tasks.discrete.dates import MONTHS, DateMention, days_between, months_between, years_between
+from bonafide.tasks.discrete.execution import number_text
 from bonafide.tasks.discrete.language import Language, Rule
 from bonafide.tasks.discrete.matching import find_text, wider
 from bonafide.tasks.discrete.metrics import normalised
@@ -62,10 +63,12 @@ def search(
 
 
 def answer_number(answer: AcceptedAnswer) -> Fraction | None:
-    """The number that an answer is, or that its text reads as."""
+    """The number that an answer is, or that its text reads as, to the official evaluator too: −5 is none to it."""
     if isinstance(answer, (int, float)):
         return Fraction(repr(answer))
-    return plain_number(answer.strip()) if isinstance(answer, str) else None
+    if not isinstance(answer, str) or (number := plain_number(answer.strip())) is None:
+        return None
+    return number if normalised(number_text(number)) == normalised(answer) else None
 
 
 def _proposals(reading: Reading, question: Asked, answer: AcceptedAnswer, language: Language) -> Iterator[Proposal]:

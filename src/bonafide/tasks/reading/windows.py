@@ -7,7 +7,9 @@ most 300 pieces with the question and the markers, the question at most 64, and 
 
 Characters and pieces translate into each other exactly: a mention becomes the shortest run of pieces that covers
 it, and a run of pieces becomes the characters from where its first piece begins to where its last one ends. Pieces
-that are part of a character (bytes of an emoji) all cover that character.
+that are part of a character (bytes of an emoji) all cover that character. A piece covers the combining marks behind
+it too where no later one does: many tokenizers drop accents, and *Zoë*, whose accent may be a character of its own, is
+to come back whole.
 
 Each piece also knows its word (``matching.py``: lower case, without signs and articles) by a key of 32 bits, so that a
 solver can be told which words question and document share.
@@ -28,7 +30,7 @@ from transformers import PreTrainedTokenizerBase
 from bonafide.arrays import Indices
 from bonafide.documents import Document
 from bonafide.errors import BonafideError
-from bonafide.tasks.reading.matching import Matching, forms_of, token_bounds
+from bonafide.tasks.reading.matching import Matching, forms_of, past_marks, token_bounds
 from bonafide.tasks.reading.span import Mention
 
 Integers = npt.NDArray[np.int32]
@@ -169,7 +171,7 @@ def encode_document(document: Document, tokenizer: PreTrainedTokenizerBase) -> E
         spans = np.array(each.offsets, np.int32).reshape(-1, 2)
         pieces.append(np.array(each.ids, np.int32))
         real = spans[:, 0] < spans[:, 1]
-        covered = np.maximum.accumulate(np.where(real, spans[:, 1], 0))
+        covered = _over_marks(text, spans[real, 0], np.maximum.accumulate(np.where(real, spans[:, 1], 0)))
         # A piece may be said to cover nothing, anywhere (white space by itself): it stands where the text before it
         # ends. A tokenizer that reorders marks may go back a character: both must be in order to be searched.
         starts = np.where(real, spans[:, 0], covered)
@@ -231,6 +233,15 @@ def word_key(word: str) -> int:
     """By this two words are compared; 0 for what is none (a sign, an article)."""
     form = forms_of(Matching())[word]
     return zlib.crc32(form.encode("utf-8", "surrogatepass")) if form else 0
+
+
+def _over_marks(text: str, starts: Integers, ends: Integers) -> Integers:
+    """Ends of pieces, moved behind the marks that follow up to where a later piece begins."""
+    if text.isascii():
+        return ends
+    in_order = np.minimum.accumulate(np.append(starts, len(text))[::-1])[::-1]
+    limits = in_order[np.searchsorted(in_order, ends)]
+    return np.maximum(ends, np.minimum(past_marks(text)[ends], limits)).astype(np.int32)
 
 
 def _words_at(text: str, begin: Integers, end: Integers) -> Keys:
