@@ -122,6 +122,33 @@ def check_against_brute_force(table, question, language, data):
         assert keys == sorted(keys)
 
 
+@pytest.mark.parametrize("way", ["bits", "cubes"])
+@given(st.sampled_from([5551230001, 1718000001000, 2**53 - 3, 4 * 10**15, 2**60]), st.data())
+@settings(max_examples=60, deadline=None)
+def test_search_finds_exactly_what_brute_force_finds_among_large_numbers(way, near, data):
+    some = st.integers(-4, 4).map(lambda by: near + by) | st.sampled_from(
+        [0, 1, near + 0.25, near + 0.5, near / 2, None]
+    )
+    rows = data.draw(st.lists(st.tuples(some, some, st.sampled_from("ab")), min_size=1, max_size=8))
+    table = Table("t", ("x", "y", "z"), ("real", "real", "text"), rows)
+    question = f"a with {near} or b"
+    found = all_answers(question, table, Language(max_conditions=2), limit=20_000)
+    answer = data.draw(st.sampled_from(sorted((each for each in found if len(each) == 1), key=repr)))[0]
+    if isinstance(answer, float):
+        answer += data.draw(st.sampled_from([0, 0.25, 0.5, 1, -1, 3]))
+    expected = {query for result, queries in found.items() if same_answer(result, [answer]) for query in queries}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conjunctions, "_bits_are_cheaper", lambda *_: way == "bits")
+        assert set(search(question, [answer], table, Language(max_conditions=2))) == expected
+
+
+def test_the_neighbour_of_a_large_whole_number_is_another_answer():
+    rows = [("Oslo", 5551230001, 1718000001), ("Lyon", 5551230002, 1718000002), ("Rome", 5551230003, 1718000003)]
+    table = Table("t", ("city", "phone", "started"), ("text", "real", "real"), rows)
+    assert not {query for query in search("phone of Lyon?", [5551230001], table, Language()) if query.conditions}
+    assert len(search("phone of Lyon?", [5551230002], table, Language())) > 0
+
+
 @given(tables(), questions, languages, st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_solution_returns_the_answer_in_real_sqlite(table, question, language, data):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bonafide.examples import Answer
 from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer
-from bonafide.tasks.sql.tables import TOLERANCE, Column, Mask, Table
+from bonafide.tasks.sql.tables import Column, Mask, Table, reach, same_number
 
 Sums = npt.NDArray[np.float64]
 RowsOf = Callable[[int], npt.NDArray[np.intp]]
@@ -79,7 +79,7 @@ class Target:
                     test(Aggregate.MAX, equal, self._quantity(above))
                     test(Aggregate.MIN, equal, self._quantity(below))
             if number is not None:
-                if 0 <= number <= len(self._table.rows) and abs(number - round(number)) <= TOLERANCE * number:
+                if 0 <= number <= len(self._table.rows) and same_number(number, round(number)):
                     test(Aggregate.COUNT, cells, cells)
                 possible = _possible_totals(number, column) if language.allows(Aggregate.SUM, kind) else []
                 if possible:
@@ -140,8 +140,8 @@ class Target:
         assert not isinstance(answer, str)
         if aggregate is Aggregate.COUNT:
             return np.equal(first, round(answer))
-        total = np.full_like(first, answer) if aggregate is Aggregate.SUM else answer * first
-        near = np.abs(second - total) <= 2 * TOLERANCE * np.abs(total) + self._slack[seconds]
+        number, times = float(answer), np.ones_like(first) if aggregate is Aggregate.SUM else first
+        near = np.abs(second - number * times) <= reach(number) * times + self._slack[seconds]
         return self._confirmed(aggregate, columns, (first > 0) & near, rows_of)
 
     def _confirmed(self, aggregate: Aggregate, columns: npt.NDArray[np.int64], hits: Mask, rows_of: RowsOf) -> Mask:
@@ -154,7 +154,7 @@ class Target:
 
 def _possible_totals(number: float, column: Column) -> list[Aggregate]:
     """SUM and AVG, as far as some rows of this column could give ``number``."""
-    slack = 4 * TOLERANCE * abs(number)
+    slack = reach(number)
     lowest, highest, least, most, whole = column.summand_bounds
     possible = []
     if least - slack <= number <= most + slack and not (whole and abs(number - round(number)) > slack):

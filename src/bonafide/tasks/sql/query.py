@@ -199,6 +199,7 @@ def read_digits(text: str) -> float:
     return number if math.isfinite(number) else math.copysign(_LARGEST, number)
 
 
+_LARGE_SUM = 2.0**46  # from here on, adding up in any order may be off by almost as much as whole numbers differ
 _WHOLE = re.compile(r"\s*([+-]?)0*([0-9]*)(?<=[0-9])\s*", re.ASCII)
 
 
@@ -243,16 +244,17 @@ def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp
 
 
 def _total(summands: npt.NDArray[np.float64]) -> float:
-    """The sum to well within the tolerance: exact where the summands cancel out; NaN of both infinities."""
+    """The sum to well within the tolerance: exact where summands cancel out or are large; NaN of both infinities."""
     with np.errstate(invalid="ignore"):
         total = float(summands.sum())
-    if not math.isfinite(total) or abs(total) > 1e-3 * float(np.abs(summands).sum()):
+    if not math.isfinite(total):
         return total
-    return math.fsum(summands.tolist())
+    weight = float(np.abs(summands).sum())
+    return total if abs(total) > 1e-3 * weight and weight < _LARGE_SUM else math.fsum(summands.tolist())
 
 
 def same_answer(left: Sequence[Answer], right: Sequence[Answer]) -> bool:
-    """Whether two results are the same answer: in order, by type, text without case, numbers within 1e-9."""
+    """Whether two results are the same answer: in order, by type, text without case, numbers by ``same_number``."""
     return len(left) == len(right) and all(map(_same_value, left, right))
 
 
