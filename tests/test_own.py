@@ -108,6 +108,14 @@ def test_an_answer_with_a_comma_is_read_as_a_cell_of_a_table_is(shop, written, n
     assert pairs(shop, {"question": "a?", "answer": written}, source=prices).examples[0].values == (number,)
 
 
+def test_an_answer_that_is_a_long_id_is_the_text_of_its_column(shop):
+    (shop / "tweets.csv").write_text("Id,Author\n1234567890123456789,Ann\n1234567890123456790,Ben\n")
+    tweets = open_tables(None, [shop / "tweets.csv"])
+    read = pairs(shop, {"question": "tweet of Ben?", "answer": 1234567890123456790}, source=tweets)
+    assert read.examples[0].values == ("1234567890123456790",)
+    assert list(read.notes.values()) == [1]
+
+
 def test_an_id_that_is_made_up_is_none_that_another_line_has(shop):
     named = [{"id": name, "question": f"who is {name}?", "answer": "Ben Roy"} for name in ("q2", "q2_", "q5")]
     unnamed = [{"question": f"who is {name}?", "answer": "Ben Roy"} for name in "ab"]

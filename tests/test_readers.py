@@ -21,8 +21,10 @@ from bonafide.errors import BonafideError
 from bonafide.report.inspect import bound_sql
 from bonafide.tasks.sql import readers
 from bonafide.tasks.sql.engine import Engine
+from bonafide.tasks.sql.language import Language
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
 from bonafide.tasks.sql.readers import read_tables
+from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.tables import Coercion, Table
 from table_files import FILE_FOR_EACH_EXAMPLE, is_read_or_explained, kinds, read, refused
 
@@ -157,6 +159,22 @@ def test_printed_sql_runs_on_the_sqlite_table_that_was_read(tmp_path: Path) -> N
             assert ours.run(*query.to_sql(table)) == [cell]
             for sql in (query.to_sql(table), (bound_sql(query, table),)):
                 assert [row[0] for row in theirs.execute(*sql)] == ["Yes" if cell == "yes" else cell]
+
+
+def test_long_ids_stay_apart_and_printed_sql_finds_them_among_stored_numbers(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        """CREATE TABLE tweets (id INTEGER PRIMARY KEY, author TEXT); INSERT INTO tweets VALUES
+        (1234567890123456789, 'Ann'), (1234567890123456790, 'Ben'), (1234567890123456791, 'Cy');""",
+    )
+    (table,) = read_tables(path).values()
+    assert table.types == ("text", "text")
+    typed = Language(aggregates="typed")
+    with closing(sqlite3.connect(path)) as theirs:
+        for question, answer in (("who wrote 1234567890123456790?", "Ben"), ("id by Ben?", "1234567890123456790")):
+            (query,) = search(question, [answer], table, typed)
+            for sql in (query.to_sql(table), (bound_sql(query, table),)):
+                assert [str(cell) for (cell,) in theirs.execute(*sql)] == [answer]
 
 
 def test_printed_sql_finds_texts_whose_case_sqlite_cannot_fold(tmp_path: Path) -> None:
