@@ -15,6 +15,7 @@ from bonafide.tasks.sql.query import (
     Condition,
     Operator,
     Query,
+    answer_as_written,
     bound_value,
     execute,
     parse_query,
@@ -185,6 +186,27 @@ def test_a_band_is_the_values_that_are_the_same_answer(drawn):
     column = Column(list(cells))
     low, high = column.band(answer)
     assert column.values[low:high] == [value for value in column.values if same_number(value, answer)]
+
+
+@pytest.mark.parametrize(
+    ("select", "aggregate", "answer"),
+    [(0, 0, ["Łódź", "N/A"]), (0, 1, ["Łódź"]), (0, 3, [2.0]), (1, 0, [2**60 + 1, "N/A"]), (1, 1, ["N/A"]),
+     (1, 2, [2**60 + 1]), (2, 0, ["5", None]), (2, 2, ["5"]), (3, 0, [7.0, 8]), (3, 1, [8]), (3, 5, [7.5])],
+)  # fmt: skip
+def test_answers_are_shown_as_the_table_writes_them_and_stay_the_same_answers(select, aggregate, answer):
+    rows = [("Łódź", 2**60 + 1, 5, " 7. "), ("N/A", "N/A", None, 8), ("Oslo", 1, 2, 3)]
+    table = Table("t", ("a", "b", "c", "d"), ("text", "real", "text", "real"), rows)
+    query = Query(select, Aggregate(aggregate), frozenset({Condition(3, Operator.ABOVE, 3.0)}))
+    written = answer_as_written(query, table)
+    assert [(type(each), each) for each in written] == [(type(each), each) for each in answer]
+    assert same_answer(written, execute(query, table))
+
+
+def test_an_answer_of_nothing_is_shown_as_it_is():
+    nothing = frozenset({Condition(1, Operator.EQUAL, 9.0)})
+    assert answer_as_written(Query(0, Aggregate.NONE, nothing), GOLDEN) == []
+    assert answer_as_written(Query(0, Aggregate.MAX, nothing), GOLDEN) == [None]
+    assert answer_as_written(Query(1, Aggregate.MAX, frozenset({Condition(0, Operator.EQUAL, "c")})), GOLDEN) == [None]
 
 
 def test_large_sums_of_decimals_are_exact_to_less_than_whole_numbers_differ():

@@ -218,6 +218,23 @@ def execute(query: Query, table: Table) -> list[Value] | None:
     return aggregate_cells(query.aggregate, query.select, np.flatnonzero(selected_rows(query, table)), table)
 
 
+def answer_as_written(query: Query, table: Table) -> list[Answer] | None:
+    """What the query returns, its cells as the table writes them: ``Łódź``, where the engine has ``łódź``.
+
+    A cell that is something else to the engine is shown as the engine has it: a 5 in a text column is ``'5'``. None
+    where SQLite raises an error.
+    """
+    rows = np.flatnonzero(selected_rows(query, table))
+    result = aggregate_cells(query.aggregate, query.select, rows, table)
+    if result is None or query.aggregate in (Aggregate.COUNT, Aggregate.SUM, Aggregate.MEAN):
+        return None if result is None else list(result)
+    if query.aggregate is not Aggregate.NONE:  # the first row with the cell; over no rows the result is NULL
+        column, (value,) = table.columns[query.select], result
+        rows = rows[column.codes[rows] == (-1 if value is None else column.rank[value])][:1]
+    written = [table.rows[row][query.select] for row in rows.tolist()] or result
+    return [cell if _same_value(cell, value) else value for cell, value in zip(written, result, strict=True)]
+
+
 def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp], table: Table) -> list[Value] | None:
     """The result of an aggregate over the cells of a column in ``rows``; None where SQLite raises an error."""
     column = table.columns[select]
