@@ -131,6 +131,32 @@ def test_a_list_in_another_order_than_the_rows_is_put_in_order(shop):
     assert list(read.notes.values()) == [1]
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["Lima", "rome", "Oslo", "Kyiv", "Bonn"], ["Oslo", "Bonn", "rome", "Kyiv", "Lima"]),  # Rome stands above Oslo
+        (["Oslo", "Bonn", "Rome", "Kyiv", "Lima"], ["Oslo", "Bonn", "Rome", "Kyiv", "Lima"]),
+        (["Oslo", "Oslo", "Bonn", "Bonn", "Bonn"], ["Bonn", "Oslo", "Bonn", "Oslo", "Bonn"]),
+        (["Bern", "Nice"], ["Nice", "Bern"]),
+        (["Oslo", "Bonn", "Rome", "Kyiv", "Nice"], ["Oslo", "Bonn", "Rome", "Kyiv", "Nice"]),  # no query returns them
+    ],
+)
+def test_a_list_of_any_length_is_put_in_the_order_in_which_a_query_returns_it(shop, given, wanted):
+    by_year = {
+        2019: ["Rome", "Lima", "Oslo"],
+        2020: ["Oslo", "Bonn", "Rome", "Kyiv", "Lima"],
+        2021: ["Bonn", "Oslo", "Bonn", "Oslo", "Bonn"],
+        2022: ["Nice", "Bern"],
+    }
+    (shop / "tours.csv").write_text(
+        "Year,City\n" + "".join(f"{year},{city}\n" for year, cities in by_year.items() for city in cities)
+    )
+    tours = open_tables(None, [shop / "tours.csv"])
+    read = pairs(shop, {"question": "cities of 2019, 2020, 2021 or 2022?", "answer": given}, source=tours)
+    assert read.examples[0].values == tuple(wanted)
+    assert len(read.notes) == (given != wanted)
+
+
 def test_a_repeated_pair_is_left_out_and_a_contradiction_is_refused(shop):
     once = {"question": "who placed order 1001?", "answer": "Ben Roy"}
     read = pairs(shop, once, {**once, "question": "Who  placed order 1001?"})

@@ -21,8 +21,9 @@ from bonafide.tasks.sql.query import (
     execute,
     same_answer,
     selected_rows,
+    sorting,
 )
-from bonafide.tasks.sql.search import candidates, count, search
+from bonafide.tasks.sql.search import candidates, count, in_returned_order, search
 from bonafide.tasks.sql.tables import Table
 
 WORDS = ["red", "Blue", "5", "-2", "10", "0.5", "blue red", "1,000", "n/a", "x", "É", ""]
@@ -174,6 +175,17 @@ def test_the_fast_executor_and_real_sqlite_return_the_same(table, question, lang
                     engine.run(*query.to_sql(table))
             else:
                 assert same_answer(engine.run(*query.to_sql(table)), fast), query
+
+
+@given(tables(max_rows=6, max_columns=3), questions, languages, st.data())
+@settings(max_examples=60, deadline=None)
+def test_values_in_any_order_are_put_in_one_in_which_a_query_returns_them(table, question, language, data):
+    found = all_answers(question, table, language, limit=3_000)
+    for result in pick_answers(data.draw, {each: [] for each in found or () if len(each) > 1}):
+        ordered = in_returned_order(question, data.draw(st.permutations(result)), table, language)
+        assert sorted(ordered, key=sorting) == sorted(result, key=sorting)
+        assert any(same_answer(ordered, each) for each in found)
+        assert in_returned_order(question, [*result, "nowhere"], table, language) is None
 
 
 @given(tables(max_rows=4, max_columns=3), questions, languages)

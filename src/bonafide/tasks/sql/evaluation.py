@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bonafide.examples import Answer
 from bonafide.tasks.sql.language import Language
-from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer
+from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer, same_in_any_order
 from bonafide.tasks.sql.tables import Column, Mask, Table, reach, same_number
 
 Sums = npt.NDArray[np.float64]
@@ -30,11 +30,13 @@ class Target:
     """An answer on a table: which (select column, aggregate) pairs could give it, and how to tell.
 
     ``quantities`` is (rows, quantities). ``empty_hits``: the empty row set gives the answer. ``must_contain``:
-    every row set that gives the answer has one of these rows (None: no such rule).
+    every row set that gives the answer has one of these rows (None: no such rule). Where not ``in_order``, a list is
+    given by the same values in any order.
     """
 
-    def __init__(self, answers: Sequence[Answer], table: Table, language: Language) -> None:
+    def __init__(self, answers: Sequence[Answer], table: Table, language: Language, in_order: bool = True) -> None:
         self._table = table
+        self._same = same_answer if in_order else same_in_any_order
         self._answers = [answer.lower() if isinstance(answer, str) else answer for answer in answers]
         self._columns: list[npt.NDArray[np.float64] | Mask] = [np.ones(len(table.rows), dtype=bool)]
         self._tests: dict[Aggregate, list[tuple[int, int, int]]] = {}  # (column, first quantity, second quantity)
@@ -148,7 +150,7 @@ class Target:
         """The hits that the exact executor confirms."""
         for row, place in zip(*(axis.tolist() for axis in np.nonzero(hits)), strict=True):
             result = aggregate_cells(aggregate, int(columns[place]), rows_of(row), self._table)
-            hits[row, place] = result is not None and same_answer(result, self._answers)
+            hits[row, place] = result is not None and self._same(result, self._answers)
         return hits
 
 

@@ -275,6 +275,16 @@ def same_answer(left: Sequence[Answer], right: Sequence[Answer]) -> bool:
     return len(left) == len(right) and all(map(_same_value, left, right))
 
 
+def same_in_any_order(left: Sequence[Answer], right: Sequence[Answer]) -> bool:
+    """Whether two results are the same answer once both are sorted."""
+    return len(left) == len(right) and all(map(_same_value, sorted(left, key=sorting), sorted(right, key=sorting)))
+
+
+def sorting(value: Answer) -> tuple[int, str | float]:
+    """What values are sorted by: NULL, numbers, texts without case."""
+    return (2, value.lower()) if isinstance(value, str) else (0, 0) if value is None else (1, value)
+
+
 def _same_value(left: Answer, right: Answer) -> bool:
     if left is None or right is None:
         return left is right
