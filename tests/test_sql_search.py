@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql import conjunctions
 from bonafide.tasks.sql.engine import Engine
-from bonafide.tasks.sql.language import Language, question_runs
+from bonafide.tasks.sql.language import Language, question_runs, question_tokens
 from bonafide.tasks.sql.query import (
     Aggregate,
     Condition,
@@ -262,6 +262,29 @@ def test_index_of_finds_each_query_and_nothing_else():
     solutions = search("x y 1 2", [1], table, Language())
     assert [solutions.index_of(query) for query in solutions] == list(range(len(solutions)))
     assert Query(0, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, "z")})) not in solutions
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "wanted"),
+    [
+        ("上海有什么产品？", ["茶"], Condition(0, Operator.EQUAL, "上海")),
+        ("数量大于4的城市有哪些？", ["上海", "北京"], Condition(2, Operator.ABOVE, 4.0)),
+        ("气温低于-5度的城市？", ["北京"], Condition(3, Operator.BELOW, -5.0)),
+        ("上海iPhone2024年的数量?", [5], Condition(1, Operator.EQUAL, "茶")),
+    ],
+)
+def test_scripts_without_spaces_name_cells_and_numbers(question, answers, wanted):
+    rows = [("大阪", "米", 3, -5), ("上海", "茶", 5, 2), ("北京", "米", 9, -7)]
+    table = Table("t", ("城市", "产品", "数量", "气温"), ("text", "text", "real", "real"), rows)
+    found = search(question, answers, table, Language(aggregates="typed"))
+    assert any(query.conditions == {wanted} for query in found) == (wanted.value != "茶")
+
+
+def test_a_character_of_a_script_without_spaces_is_a_token():
+    question = "上海iPhone 12手机, カタカナ 3.5月 ไทย x-5 和-5"
+    tokens = [question[start:end] for start, end in question_tokens(question)]
+    assert tokens == [*"上海", "iPhone", "12", *"手机,カタカナ", "3.5", "月", *"ไทย", "x", "-", "5", "和", "-", "5"]
+    assert set(question_runs(question).numbers) == {12.0, 3.5, 5.0, -5.0}
 
 
 def test_a_long_question_has_runs_of_up_to_a_hundred_tokens():

@@ -4,7 +4,8 @@ Every option here changes what a solution set means, so the language is stored i
 solution store and named in each result.
 
 A **value** is a run of whole tokens of the question, up to 100 of them. Tokens are numbers in digits with
-their separators (``1,200.50``), words, and single other signs. On a text column the value is the text of
+their separators (``1,200.50``), words, and single other signs; in scripts that are written without spaces
+(Han, kana, Thai, Lao, Khmer, Burmese) each character. On a text column the value is the text of
 the run, lower-cased. On a real column it must read as a number as a whole: digits with commas as group
 separators, perhaps with a sign, a currency sign or a per cent sign. The same value at two places of the
 question is one solution with two groundings.
@@ -23,11 +24,12 @@ from typing import Literal
 
 from bonafide.tasks.sql.query import NUMBER, Aggregate, read_digits
 from bonafide.tasks.sql.tables import ColumnType
+from bonafide.unspaced import UNSPACED_CLASS
 
 Span = tuple[int, int]
 """Where a value stands in the question: [start, end) in characters."""
 
-_TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|\w+|[^\w\s]")
+_TOKEN = re.compile(rf"[0-9]+(?:[.,][0-9]+)*|[^\W{UNSPACED_CLASS}]+|\S")
 _WHOLE_NUMBER = re.compile(rf"[$€£¥]?\s?({NUMBER.pattern})\s?%?")
 _NUMBER_START = frozenset("0123456789+-−$€£¥.")
 _LONGEST_RUN = 100  # tokens: without a bound, the runs of a question of some thousand words take all memory

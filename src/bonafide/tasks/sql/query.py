@@ -26,6 +26,7 @@ import numpy.typing as npt
 from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Answer
 from bonafide.tasks.sql.tables import Mask, Table, Value, engine_value, same_number
+from bonafide.unspaced import UNSPACED_CLASS
 
 
 class Aggregate(IntEnum):
@@ -171,8 +172,10 @@ def parse_query(solution: dict[str, Any], table: Table) -> Query:
 
 
 _LARGEST = sys.float_info.max
-NUMBER = re.compile(r"(?:(?<![\w.])[-+−])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)")
-"""A number in running text; a sign counts where no word or dot stands before it."""
+SIGN = rf"(?:(?<![^\W{UNSPACED_CLASS}])(?<!\.)[-+−])?"
+"""A sign in running text: it counts where no dot stands before it, and no word of a script with spaces."""
+NUMBER = re.compile(rf"{SIGN}(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)")
+"""A number in running text."""
 
 
 def bound_value(value: str | int | float, table: Table, column: int) -> str | float:
