@@ -287,6 +287,26 @@ def test_a_character_of_a_script_without_spaces_is_a_token():
     assert set(question_runs(question).numbers) == {12.0, 3.5, 5.0, -5.0}
 
 
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("99,90", 99.9), ("99,90,", 99.9), ("1.940,13", 1940.13), ("1.940.000,5", 1940000.5), ("€ 1.234,567", 1234.567),
+        ("0,125", 0.125), ("-0,5 %", -0.5), ("1234,567", 1234.567), ("1,2345", 1.2345), ("1,5", 1.5),
+        ("1,234", 1234), ("1,234,567.5", 1234567.5), ("12,34,567", 1234567), ("3,4,5", 345), ("5,", 5), ("1.940", 1.94),
+    ],
+)  # fmt: skip
+def test_a_comma_that_separates_no_group_of_three_digits_is_a_decimal_comma(written, number):
+    runs = question_runs(f"welche Nr kostet {written} oder mehr?")
+    assert [value for value in runs.numbers if value >= 0 or number < 0][:1] == [number]
+    assert {abs(value) for value in runs.numbers} == {abs(number)}
+
+
+def test_a_question_with_a_decimal_comma_finds_the_cell():
+    table = Table("t", ("Nr", "Preis"), ("real", "real"), [(1, 99.9), (2, 9990), (3, 100)])
+    wanted = Query(0, Aggregate.NONE, frozenset({Condition(1, Operator.EQUAL, 99.9)}))
+    assert wanted in search("welche Nr kostet 99,90 €?", [1], table, Language())
+
+
 def test_a_long_question_has_runs_of_up_to_a_hundred_tokens():
     runs = question_runs(" ".join(f"w{number}" for number in range(400)))
     assert max(text.count(" ") + 1 for text in runs.texts) == 100
