@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 import pytest
@@ -310,9 +311,14 @@ def test_stored_numbers_are_real_and_text_is_never_read_as_numbers() -> None:
     assert stored_column("x", [None], False, None, Tally("x"))[0] == "text"
 
 
+def test_stored_whole_numbers_that_floats_hold_are_numbers_whatever_their_size() -> None:
+    for values in ([2**53, -(2**53)], [2**53 + 2, 1], [2**62, None], [Decimal(10**18)]):
+        assert stored_column("x", values, True, None, Tally("x")) == ("real", values, [])
+
+
 def test_stored_values_that_cannot_stay_what_they_are_are_counted() -> None:
     values = [2**53 + 1, float("nan"), float("inf"), 1]
-    kind, cells, coercions = stored_column("x", values, True, None, Tally("x"))
+    kind, cells, coercions = stored_column("x", values, True, "real", Tally("x"))
     assert (kind, cells) == ("real", [2.0**53, None, None, 1])
     assert kinds(coercions) == {"rounded": 1, "NaN": 1, "beyond 1e300": 1}
     kind, cells, coercions = stored_column("x", [1, "n/a", b"\x00\xff"], True, None, Tally("x"))
@@ -335,9 +341,9 @@ def test_a_few_cells_that_make_a_column_of_numbers_text_are_named() -> None:
         assert not any("no number" in each.kind for each in read_column("c", texts, None)[2])
 
 
-@pytest.mark.parametrize(("others", "wanted"), [((7,), "text"), (("a",), None)])
-def test_large_ids_in_a_column_of_texts_stay_apart(others, wanted) -> None:
-    ids = (2**60 + 1, 2**60 + 2)
+@pytest.mark.parametrize(("others", "wanted"), [((7,), "text"), (("a",), None), ((7,), None), ((Decimal(8),), None)])
+@pytest.mark.parametrize("ids", [(2**60 + 1, 2**60 + 2), (-(2**53) - 1, Decimal(10**20 + 1))])
+def test_large_ids_stay_apart(ids, others, wanted) -> None:
     kind, cells, coercions = stored_column("id", [*ids, *others], True, wanted, Tally("id"))
     assert (kind, cells) == ("text", [*map(str, ids), *map(str, others)])
     assert {each.kind for each in coercions} == {"number as text"}

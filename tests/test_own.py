@@ -108,6 +108,14 @@ def test_an_answer_with_a_comma_is_read_as_a_cell_of_a_table_is(shop, written, n
     assert pairs(shop, {"question": "a?", "answer": written}, source=prices).examples[0].values == (number,)
 
 
+def test_an_answer_that_is_a_long_id_is_the_text_of_its_column(shop):
+    (shop / "tweets.csv").write_text("Id,Author\n1234567890123456789,Ann\n1234567890123456790,Ben\n")
+    tweets = open_tables(None, [shop / "tweets.csv"])
+    read = pairs(shop, {"question": "tweet of Ben?", "answer": 1234567890123456790}, source=tweets)
+    assert read.examples[0].values == ("1234567890123456790",)
+    assert list(read.notes.values()) == [1]
+
+
 def test_an_id_that_is_made_up_is_none_that_another_line_has(shop):
     named = [{"id": name, "question": f"who is {name}?", "answer": "Ben Roy"} for name in ("q2", "q2_", "q5")]
     unnamed = [{"question": f"who is {name}?", "answer": "Ben Roy"} for name in "ab"]
@@ -121,6 +129,32 @@ def test_a_list_in_another_order_than_the_rows_is_put_in_order(shop):
     read = pairs(shop, {"question": "cities of Norway?", "answer": ["Bergen", "Oslo"]}, source=cities)
     assert read.examples[0].values == ("Oslo", "Bergen")
     assert list(read.notes.values()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["Lima", "rome", "Oslo", "Kyiv", "Bonn"], ["Oslo", "Bonn", "rome", "Kyiv", "Lima"]),  # Rome stands above Oslo
+        (["Oslo", "Bonn", "Rome", "Kyiv", "Lima"], ["Oslo", "Bonn", "Rome", "Kyiv", "Lima"]),
+        (["Oslo", "Oslo", "Bonn", "Bonn", "Bonn"], ["Bonn", "Oslo", "Bonn", "Oslo", "Bonn"]),
+        (["Bern", "Nice"], ["Nice", "Bern"]),
+        (["Oslo", "Bonn", "Rome", "Kyiv", "Nice"], ["Oslo", "Bonn", "Rome", "Kyiv", "Nice"]),  # no query returns them
+    ],
+)
+def test_a_list_of_any_length_is_put_in_the_order_in_which_a_query_returns_it(shop, given, wanted):
+    by_year = {
+        2019: ["Rome", "Lima", "Oslo"],
+        2020: ["Oslo", "Bonn", "Rome", "Kyiv", "Lima"],
+        2021: ["Bonn", "Oslo", "Bonn", "Oslo", "Bonn"],
+        2022: ["Nice", "Bern"],
+    }
+    (shop / "tours.csv").write_text(
+        "Year,City\n" + "".join(f"{year},{city}\n" for year, cities in by_year.items() for city in cities)
+    )
+    tours = open_tables(None, [shop / "tours.csv"])
+    read = pairs(shop, {"question": "cities of 2019, 2020, 2021 or 2022?", "answer": given}, source=tours)
+    assert read.examples[0].values == tuple(wanted)
+    assert len(read.notes) == (given != wanted)
 
 
 def test_a_repeated_pair_is_left_out_and_a_contradiction_is_refused(shop):

@@ -21,8 +21,10 @@ from bonafide.errors import BonafideError
 from bonafide.report.inspect import bound_sql
 from bonafide.tasks.sql import readers
 from bonafide.tasks.sql.engine import Engine
-from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query
+from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, answer_as_written
 from bonafide.tasks.sql.readers import read_tables
+from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.tables import Coercion, Table
 from table_files import FILE_FOR_EACH_EXAMPLE, is_read_or_explained, kinds, read, refused
 
@@ -159,6 +161,22 @@ def test_printed_sql_runs_on_the_sqlite_table_that_was_read(tmp_path: Path) -> N
                 assert [row[0] for row in theirs.execute(*sql)] == ["Yes" if cell == "yes" else cell]
 
 
+def test_long_ids_stay_apart_and_printed_sql_finds_them_among_stored_numbers(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        """CREATE TABLE tweets (id INTEGER PRIMARY KEY, author TEXT); INSERT INTO tweets VALUES
+        (1234567890123456789, 'Ann'), (1234567890123456790, 'Ben'), (1234567890123456791, 'Cy');""",
+    )
+    (table,) = read_tables(path).values()
+    assert table.types == ("text", "text")
+    typed = Language(aggregates="typed")
+    with closing(sqlite3.connect(path)) as theirs:
+        for question, answer in (("who wrote 1234567890123456790?", "Ben"), ("id by Ben?", "1234567890123456790")):
+            (query,) = search(question, [answer], table, typed)
+            for sql in (query.to_sql(table), (bound_sql(query, table),)):
+                assert [str(cell) for (cell,) in theirs.execute(*sql)] == [answer]
+
+
 def test_printed_sql_finds_texts_whose_case_sqlite_cannot_fold(tmp_path: Path) -> None:
     path = sqlite(
         tmp_path,
@@ -169,6 +187,29 @@ def test_printed_sql_finds_texts_whose_case_sqlite_cannot_fold(tmp_path: Path) -
         for city, units in (("москва", 1.0), ("ålesund", 6.0)):
             query = Query(1, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, city)}))
             assert theirs.execute(bound_sql(query, table)).fetchall() == [(units,)]
+
+
+def test_printed_sql_differs_on_the_users_file_where_the_documentation_says_so(tmp_path: Path) -> None:
+    path = sqlite(
+        tmp_path,
+        """CREATE TABLE t (word TEXT, code, data BLOB, id INTEGER, n REAL, name TEXT);
+        INSERT INTO t VALUES ('Ärger', 5, x'00ff', 10, 3, 'Ann'), ('ärger', 'x', 'y', 9, 2, 'Ben');
+        CREATE INDEX i ON t (n);""",
+    )
+    (table,) = read_tables(path, {"id": "text"}).values()
+    above = Condition(4, Operator.ABOVE, 1.0)
+    cases: list[tuple[int, Aggregate, Condition, list[Any], list[Any]]] = [
+        (5, Aggregate.NONE, Condition(0, Operator.EQUAL, "ärger"), ["Ann", "Ben"], ["Ben"]),
+        (5, Aggregate.NONE, Condition(1, Operator.EQUAL, "5"), ["Ann"], []),
+        (5, Aggregate.NONE, Condition(2, Operator.EQUAL, "00ff"), ["Ann"], []),
+        (3, Aggregate.MAX, above, ["9"], [10]),
+        (5, Aggregate.NONE, above, ["Ann", "Ben"], ["Ben", "Ann"]),
+    ]
+    with closing(sqlite3.connect(path)) as theirs:
+        for select, aggregate, condition, here, there in cases:
+            query = Query(select, aggregate, frozenset({condition}))
+            assert answer_as_written(query, table) == here
+            assert [cell for (cell,) in theirs.execute(bound_sql(query, table))] == there
 
 
 def test_sql_calls_columns_as_the_file_does_where_it_can_tell_them_apart(tmp_path: Path) -> None:

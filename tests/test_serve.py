@@ -22,6 +22,7 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
 from bonafide.errors import BonafideError
+from bonafide.examples import Example
 from bonafide.learn.saved import Model, load
 from bonafide.serve.application import serve_app
 from bonafide.serve.asked import LIMITS
@@ -32,6 +33,7 @@ from bonafide.serve.tables import Tables
 from bonafide.serve.worker import Worker
 from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.language import Language
+from bonafide.tasks.sql.query import answer_as_written, execute
 from bonafide.tasks.sql.readers import read_tables
 from bonafide.tasks.sql.search import search
 from bonafide.tasks.sql.tables import Table
@@ -113,6 +115,12 @@ def _cells() -> list[list[Any]]:
 
 
 def test_texts_are_answered_as_the_table_writes_them(client: TestClient, service: Service) -> None:
+    table, scores = held(service), service.model.task.scores
+    found = service.model.predict(table, QUESTION, top=100, execution_guided=True)
+    assert {"Oslo", "May"} & {value for each in found for value in each.answer}
+    for each in found:
+        assert each.answer == answer_as_written(each.query, table)
+        assert scores(each, Example("x", QUESTION, None, tuple(execute(each.query, table))))["execution"] == 1
     answer = client.post("/solutions", json={"question": "which city has 1 units?", "answers": ["lyon"]}).json()
     assert {tuple(each["answer"]) for each in answer["solutions"]} == {("Lyon",)}
 

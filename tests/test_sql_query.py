@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql.engine import Engine
@@ -11,12 +15,13 @@ from bonafide.tasks.sql.query import (
     Condition,
     Operator,
     Query,
+    answer_as_written,
     bound_value,
     execute,
     parse_query,
     same_answer,
 )
-from bonafide.tasks.sql.tables import Table, unique_names
+from bonafide.tasks.sql.tables import Column, Table, same_number, unique_names
 
 GOLDEN = Table(
     "golden",
@@ -148,6 +153,67 @@ def test_answers_compare_by_order_type_and_tolerance():
     assert not same_answer(["a", "b"], ["b", "a"])
     assert not same_answer([1.0], [1.0000001])
     assert not same_answer([None], [0])
+
+
+@given(st.integers(-(2**53), 2**53 - 1), st.floats(-0.49, 0.49))
+def test_whole_numbers_that_floats_tell_apart_are_never_the_same_answer(number, rest):
+    assert not same_answer([number], [number + 1])
+    assert same_answer([number], [number + rest]) == math.isclose(number, number + rest, rel_tol=1e-9)
+
+
+def test_a_large_answer_is_right_to_ten_digits_and_beyond_all_whole_floats_too():
+    assert same_answer([5551230001], [5551230001.3])
+    assert not same_answer([5551230001], [5551230001.5])
+    assert same_answer([2e18], [2e18 + 1e9])
+    assert not same_answer([2e18], [2e18 + 1e10])
+    assert not same_answer([2**53 - 1], [2**53 + 2])
+    assert same_answer([math.inf], [math.inf])
+
+
+LARGE = [5551230001.0, 2.0**53, 2.0**53 - 1, -(2.0**53), 1718000001000.0, 4e15, 0.5e9, 2e18]
+
+
+@given(
+    st.sampled_from(LARGE).flatmap(
+        lambda near: st.tuples(
+            st.floats(near - 20, near + 20) | st.integers(-20, 20).map(lambda by: near + by),
+            st.lists(st.integers(-40, 40).map(lambda quarters: near + quarters / 4), max_size=20),
+        )
+    )
+)
+def test_a_band_is_the_values_that_are_the_same_answer(drawn):
+    answer, cells = drawn
+    column = Column(list(cells))
+    low, high = column.band(answer)
+    assert column.values[low:high] == [value for value in column.values if same_number(value, answer)]
+
+
+@pytest.mark.parametrize(
+    ("select", "aggregate", "answer"),
+    [(0, 0, ["Łódź", "N/A"]), (0, 1, ["Łódź"]), (0, 3, [2.0]), (1, 0, [2**60 + 1, "N/A"]), (1, 1, ["N/A"]),
+     (1, 2, [2**60 + 1]), (2, 0, ["5", None]), (2, 2, ["5"]), (3, 0, [7.0, 8]), (3, 1, [8]), (3, 5, [7.5])],
+)  # fmt: skip
+def test_answers_are_shown_as_the_table_writes_them_and_stay_the_same_answers(select, aggregate, answer):
+    rows = [("Łódź", 2**60 + 1, 5, " 7. "), ("N/A", "N/A", None, 8), ("Oslo", 1, 2, 3)]
+    table = Table("t", ("a", "b", "c", "d"), ("text", "real", "text", "real"), rows)
+    query = Query(select, Aggregate(aggregate), frozenset({Condition(3, Operator.ABOVE, 3.0)}))
+    written = answer_as_written(query, table)
+    assert [(type(each), each) for each in written] == [(type(each), each) for each in answer]
+    assert same_answer(written, execute(query, table))
+
+
+def test_an_answer_of_nothing_is_shown_as_it_is():
+    nothing = frozenset({Condition(1, Operator.EQUAL, 9.0)})
+    assert answer_as_written(Query(0, Aggregate.NONE, nothing), GOLDEN) == []
+    assert answer_as_written(Query(0, Aggregate.MAX, nothing), GOLDEN) == [None]
+    assert answer_as_written(Query(1, Aggregate.MAX, frozenset({Condition(0, Operator.EQUAL, "c")})), GOLDEN) == [None]
+
+
+def test_large_sums_of_decimals_are_exact_to_less_than_whole_numbers_differ():
+    cells = [(-1.0) ** place * (9e15 / 3 + place) + 0.25 for place in range(1001)]
+    table = Table("t", ("a",), ("real",), [(cell,) for cell in cells])
+    (total,) = execute(Query(0, Aggregate.SUM, frozenset()), table)
+    assert total == math.fsum(cells)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bonafide.errors import BonafideError
 from bonafide.tasks.sql import conjunctions
 from bonafide.tasks.sql.engine import Engine
-from bonafide.tasks.sql.language import Language, question_runs
+from bonafide.tasks.sql.language import Language, question_runs, question_tokens
 from bonafide.tasks.sql.query import (
     Aggregate,
     Condition,
@@ -21,8 +21,9 @@ from bonafide.tasks.sql.query import (
     execute,
     same_answer,
     selected_rows,
+    sorting,
 )
-from bonafide.tasks.sql.search import candidates, count, search
+from bonafide.tasks.sql.search import candidates, count, in_returned_order, search
 from bonafide.tasks.sql.tables import Table
 
 WORDS = ["red", "Blue", "5", "-2", "10", "0.5", "blue red", "1,000", "n/a", "x", "É", ""]
@@ -122,6 +123,33 @@ def check_against_brute_force(table, question, language, data):
         assert keys == sorted(keys)
 
 
+@pytest.mark.parametrize("way", ["bits", "cubes"])
+@given(st.sampled_from([5551230001, 1718000001000, 2**53 - 3, 4 * 10**15, 2**60]), st.data())
+@settings(max_examples=60, deadline=None)
+def test_search_finds_exactly_what_brute_force_finds_among_large_numbers(way, near, data):
+    some = st.integers(-4, 4).map(lambda by: near + by) | st.sampled_from(
+        [0, 1, near + 0.25, near + 0.5, near / 2, None]
+    )
+    rows = data.draw(st.lists(st.tuples(some, some, st.sampled_from("ab")), min_size=1, max_size=8))
+    table = Table("t", ("x", "y", "z"), ("real", "real", "text"), rows)
+    question = f"a with {near} or b"
+    found = all_answers(question, table, Language(max_conditions=2), limit=20_000)
+    answer = data.draw(st.sampled_from(sorted((each for each in found if len(each) == 1), key=repr)))[0]
+    if isinstance(answer, float):
+        answer += data.draw(st.sampled_from([0, 0.25, 0.5, 1, -1, 3]))
+    expected = {query for result, queries in found.items() if same_answer(result, [answer]) for query in queries}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conjunctions, "_bits_are_cheaper", lambda *_: way == "bits")
+        assert set(search(question, [answer], table, Language(max_conditions=2))) == expected
+
+
+def test_the_neighbour_of_a_large_whole_number_is_another_answer():
+    rows = [("Oslo", 5551230001, 1718000001), ("Lyon", 5551230002, 1718000002), ("Rome", 5551230003, 1718000003)]
+    table = Table("t", ("city", "phone", "started"), ("text", "real", "real"), rows)
+    assert not {query for query in search("phone of Lyon?", [5551230001], table, Language()) if query.conditions}
+    assert len(search("phone of Lyon?", [5551230002], table, Language())) > 0
+
+
 @given(tables(), questions, languages, st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_solution_returns_the_answer_in_real_sqlite(table, question, language, data):
@@ -147,6 +175,17 @@ def test_the_fast_executor_and_real_sqlite_return_the_same(table, question, lang
                     engine.run(*query.to_sql(table))
             else:
                 assert same_answer(engine.run(*query.to_sql(table)), fast), query
+
+
+@given(tables(max_rows=6, max_columns=3), questions, languages, st.data())
+@settings(max_examples=60, deadline=None)
+def test_values_in_any_order_are_put_in_one_in_which_a_query_returns_them(table, question, language, data):
+    found = all_answers(question, table, language, limit=3_000)
+    for result in pick_answers(data.draw, {each: [] for each in found or () if len(each) > 1}):
+        ordered = in_returned_order(question, data.draw(st.permutations(result)), table, language)
+        assert sorted(ordered, key=sorting) == sorted(result, key=sorting)
+        assert any(same_answer(ordered, each) for each in found)
+        assert in_returned_order(question, [*result, "nowhere"], table, language) is None
 
 
 @given(tables(max_rows=4, max_columns=3), questions, languages)
@@ -223,6 +262,49 @@ def test_index_of_finds_each_query_and_nothing_else():
     solutions = search("x y 1 2", [1], table, Language())
     assert [solutions.index_of(query) for query in solutions] == list(range(len(solutions)))
     assert Query(0, Aggregate.SUM, frozenset({Condition(0, Operator.EQUAL, "z")})) not in solutions
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "wanted"),
+    [
+        ("上海有什么产品？", ["茶"], Condition(0, Operator.EQUAL, "上海")),
+        ("数量大于4的城市有哪些？", ["上海", "北京"], Condition(2, Operator.ABOVE, 4.0)),
+        ("气温低于-5度的城市？", ["北京"], Condition(3, Operator.BELOW, -5.0)),
+        ("上海iPhone2024年的数量?", [5], Condition(1, Operator.EQUAL, "茶")),
+    ],
+)
+def test_scripts_without_spaces_name_cells_and_numbers(question, answers, wanted):
+    rows = [("大阪", "米", 3, -5), ("上海", "茶", 5, 2), ("北京", "米", 9, -7)]
+    table = Table("t", ("城市", "产品", "数量", "气温"), ("text", "text", "real", "real"), rows)
+    found = search(question, answers, table, Language(aggregates="typed"))
+    assert any(query.conditions == {wanted} for query in found) == (wanted.value != "茶")
+
+
+def test_a_character_of_a_script_without_spaces_is_a_token():
+    question = "上海iPhone 12手机, カタカナ 3.5月 ไทย x-5 和-5"
+    tokens = [question[start:end] for start, end in question_tokens(question)]
+    assert tokens == [*"上海", "iPhone", "12", *"手机,カタカナ", "3.5", "月", *"ไทย", "x", "-", "5", "和", "-", "5"]
+    assert set(question_runs(question).numbers) == {12.0, 3.5, 5.0, -5.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("99,90", 99.9), ("99,90,", 99.9), ("1.940,13", 1940.13), ("1.940.000,5", 1940000.5), ("€ 1.234,567", 1234.567),
+        ("0,125", 0.125), ("-0,5 %", -0.5), ("1234,567", 1234.567), ("1,2345", 1.2345), ("1,5", 1.5),
+        ("1,234", 1234), ("1,234,567.5", 1234567.5), ("12,34,567", 1234567), ("3,4,5", 345), ("5,", 5), ("1.940", 1.94),
+    ],
+)  # fmt: skip
+def test_a_comma_that_separates_no_group_of_three_digits_is_a_decimal_comma(written, number):
+    runs = question_runs(f"welche Nr kostet {written} oder mehr?")
+    assert [value for value in runs.numbers if value >= 0 or number < 0][:1] == [number]
+    assert {abs(value) for value in runs.numbers} == {abs(number)}
+
+
+def test_a_question_with_a_decimal_comma_finds_the_cell():
+    table = Table("t", ("Nr", "Preis"), ("real", "real"), [(1, 99.9), (2, 9990), (3, 100)])
+    wanted = Query(0, Aggregate.NONE, frozenset({Condition(1, Operator.EQUAL, 99.9)}))
+    assert wanted in search("welche Nr kostet 99,90 €?", [1], table, Language())
 
 
 def test_a_long_question_has_runs_of_up_to_a_hundred_tokens():

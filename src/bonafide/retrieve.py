@@ -33,7 +33,8 @@ from bonafide.examples import Example, open_examples
 from bonafide.files import content_hash, explained, made_folder, read_json, spare_inputs, write_json
 from bonafide.tasks.reading.dpr import titled
 from bonafide.tasks.reading.imported import Lines, WrongFieldError, grouped, text_field, write_data
-from bonafide.tasks.reading.matching import Matching, unspaced_and_marks
+from bonafide.tasks.reading.matching import Matching, marks_class
+from bonafide.unspaced import UNSPACED_CLASS
 
 _NOTE = "index.json"
 _CUT = 2  # which rules cut texts into words: an index by others is made anew
@@ -219,8 +220,7 @@ def _words(text: str) -> Iterator[str]:
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    unspaced, marks = unspaced_and_marks()
-    spaced = rf"[^\W{unspaced}]|\d"
+    marks, spaced = marks_class(), rf"[^\W{UNSPACED_CLASS}]|\d"
     return re.compile(rf"(?:{spaced})(?:{spaced}|[{marks}])*|\w[{marks}]*")
 
 

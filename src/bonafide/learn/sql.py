@@ -19,7 +19,7 @@ from bonafide.search.run import Progress
 from bonafide.search.sql import search_sql
 from bonafide.solutions import SolutionStore
 from bonafide.tasks.sql.language import Language, question_runs
-from bonafide.tasks.sql.query import Aggregate, Query, execute, parse_query, same_answer
+from bonafide.tasks.sql.query import Aggregate, Query, answer_as_written, parse_query, same_answer
 from bonafide.tasks.sql.queryset import GroundedCondition, QuerySet
 from bonafide.tasks.sql.rendering import rendered, rendered_query
 from bonafide.tasks.sql.solver import SolverSpec, SqlSolver, build_sql_solver
@@ -42,7 +42,7 @@ class SqlLanguageOptions:
 
 @dataclass(frozen=True, slots=True)
 class SqlAnswer:
-    """A query that answers a question, what it returns, and how likely the solver finds it."""
+    """A query that answers a question, what it returns as the table writes it, and how likely the solver finds it."""
 
     query: Query
     sql: str
@@ -225,5 +225,4 @@ class SqlLearning:
 
 def _answer(query: Query, score: float, table: Table) -> SqlAnswer:
     sql, _ = query.to_sql(table)
-    result = execute(query, table)
-    return SqlAnswer(query, sql, query.values_as_written(table), None if result is None else list(result), score)
+    return SqlAnswer(query, sql, query.values_as_written(table), answer_as_written(query, table), score)

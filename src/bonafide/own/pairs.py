@@ -12,23 +12,22 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Answer, Example, describe, example_to_json, read_objects, write_jsonl_files
 from bonafide.files import bare_name, spare_inputs
-from bonafide.tasks.sql.cells import read_column
+from bonafide.tasks.sql.cells import is_too_long, read_column
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import same_answer
-from bonafide.tasks.sql.search import count
+from bonafide.tasks.sql.search import count, in_returned_order
 from bonafide.tasks.sql.sources import TableSource, open_tables
 from bonafide.tasks.sql.tables import ColumnType, Table, table_to_json
 
 _AS_NUMBER = "answers are texts that read as numbers, and stand in no text column: they are read as numbers"
+_AS_TEXT = "answers are numbers of more digits than floats hold, and stand in a text column: they are read as texts"
 _IN_ROW_ORDER = "answers are lists in another order than the table's rows: they are read in the order of the rows"
-_MOST_ORDERED = 4
 _REPEATED = "pairs stand in the file twice: the second was left out"
 _NO_GROUP = re.compile(r",(?![0-9]{3}(?![0-9]))")  # a comma that separates no group of three digits
 
@@ -157,6 +156,8 @@ def _example(label: str, data: dict[str, Any], source: TableSource, language: La
     answers = [_read_answer(value, table) for value in _listed(data)]
     if any(isinstance(new, float) and isinstance(old, str) for new, old in zip(answers, _listed(data), strict=True)):
         notes[_AS_NUMBER] += 1
+    if any(isinstance(new, str) and not isinstance(old, str) for new, old in zip(answers, _listed(data), strict=True)):
+        notes[_AS_TEXT] += 1
     ordered = _ordered(data["question"], answers, table, language)
     if ordered != answers:
         notes[_IN_ROW_ORDER] += 1
@@ -167,7 +168,10 @@ def _read_answer(value: Answer, table: Table) -> Answer:
     """A text that is in no text column, and reads as a number, is that number; another one loses outer spaces.
 
     It is read as a cell would be. What could as well be a name, such as 007, is no number in a cell; here it is one.
+    A number of so many digits that its column is text is that text.
     """
+    if is_too_long(value) and str(value) in table.text_cells:
+        return str(value)
     if not isinstance(value, str) or value.lower() in table.text_cells:
         return value
     text = value.strip()
@@ -195,8 +199,7 @@ def _read_number(text: str, table: Table) -> float | None:
 
 
 def _ordered(question: str, answers: list[Answer], table: Table, language: Language) -> list[Answer]:
-    """Some values in an order in which a query returns them: that of its rows, which people do not always write."""
-    if not 2 <= len(answers) <= _MOST_ORDERED or count(question, answers, table, language):
+    """The values in an order in which a query returns them: that of its rows, which people do not always write."""
+    if len(answers) < 2 or count(question, answers, table, language):
         return answers
-    orders = ([*order] for order in permutations(answers))
-    return next((order for order in orders if count(question, order, table, language)), answers)
+    return in_returned_order(question, answers, table, language) or answers

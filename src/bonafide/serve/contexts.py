@@ -44,7 +44,7 @@ def table_of_csv(data: bytes, limits: Limits) -> Table:
 
 
 def table_of_rows(rows: Sequence[Mapping[str, Any]], limits: Limits) -> Table:
-    """The table of a list of objects; a column of numbers alone is one of numbers, all others are texts."""
+    """The table of a list of objects; a column of numbers alone, and of no long ids, is one of numbers."""
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))

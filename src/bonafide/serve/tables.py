@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
@@ -15,7 +15,7 @@ from bonafide.report.inspect import bound_sql
 from bonafide.serve.asked import LIMITS, Brought, Plain, Predicting, Question, Searching, Value, listed, plain
 from bonafide.serve.contexts import prepared, table_of_csv, table_of_rows
 from bonafide.serve.limits import Limits, at_most
-from bonafide.tasks.sql.query import Aggregate, Query, execute, selected_rows
+from bonafide.tasks.sql.query import Query, answer_as_written, selected_rows
 from bonafide.tasks.sql.queryset import QuerySet
 from bonafide.tasks.sql.rendering import rendered
 from bonafide.tasks.sql.tables import Table
@@ -135,7 +135,7 @@ class Tables:
         """SQL with its values in place and apart, what it returns, and the rows it selects, counted from 0."""
         sql, _ = solution.to_sql(context)
         rows = selected_rows(solution, context).nonzero()[0].tolist()
-        answer = _as_written(solution, context, rows)
+        answer = answer_as_written(solution, context)
         return {
             "solution": bound_sql(solution, context),
             "answer": None if answer is None else listed(answer, self._limits),
@@ -158,14 +158,3 @@ class Tables:
             there = ", ".join(map(repr, list(self.tables)[:10])) or "none"
             raise RefusedError(422, f"There is no table {name[:100]!r} on this server; there are: {there}.")
         return prepared(self.tables[name])
-
-
-def _as_written(query: Query, table: Table, rows: Sequence[int]) -> list[Any] | None:
-    """What a query returns, texts as the table writes them; None where SQLite raises an error."""
-    result = execute(query, table)
-    if result is None or query.aggregate in (Aggregate.COUNT, Aggregate.SUM, Aggregate.MEAN):
-        return result
-    if query.aggregate is Aggregate.NONE:
-        return [table.rows[row][query.select] for row in rows]
-    cells = table.columns[query.select].cells
-    return [next((table.rows[row][query.select] for row in rows if cells[row] == each), each) for each in result]

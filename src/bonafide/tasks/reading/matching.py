@@ -28,11 +28,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from bonafide.unspaced import UNSPACED, UNSPACED_CLASS
+
 ARTICLES = frozenset({"a", "an", "the"})
-_UNSPACED = (
-    (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
-)  # fmt: skip
 _SPACE, _SIGN, _LETTER, _DIGIT, _UNSPACED_LETTER, _MARK = range(6)
 
 Positions = npt.NDArray[np.int64]
@@ -163,17 +161,17 @@ def _with_marks(kind: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt
 
 
 @cache
-def unspaced_and_marks() -> tuple[str, str]:
-    """The scripts without spaces, and the combining marks, as the insides of character classes."""
-    return "".join(f"{chr(low)}-{chr(high)}" for low, high in _UNSPACED), _ranges(_marks())
+def marks_class() -> str:
+    """The combining marks, as the inside of a character class."""
+    return _ranges(_marks())
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    unspaced, marks = unspaced_and_marks()
+    marks = marks_class()
     separator = r"(?<=\d)(?:\.(?=\d)|,(?=\d{3}(?!\d)))"
     number = rf"\d(?:\d|[{marks}]|{separator})*"
-    word = rf"[^\W\d_{unspaced}](?:[^\W_{unspaced}]|[{marks}]|{separator})*"
+    word = rf"[^\W\d_{UNSPACED_CLASS}](?:[^\W_{UNSPACED_CLASS}]|[{marks}]|{separator})*"
     return re.compile(rf"{number}|{word}|\S[{marks}]*")
 
 
@@ -185,7 +183,7 @@ def _kinds() -> npt.NDArray[np.uint8]:
     for pattern, kind in ((r"\s+", _SPACE), (r"[^\W\d_]+", _LETTER), (r"\d+", _DIGIT)):
         for run in re.finditer(pattern, everything):
             kinds[run.start() : run.end()] = kind
-    for low, high in _UNSPACED:
+    for low, high in UNSPACED:
         block = kinds[low : high + 1]
         block[block == _LETTER] = _UNSPACED_LETTER
     kinds[_marks()] = _MARK

@@ -5,7 +5,7 @@ A column is ``real`` only when every cell that is not empty reads as a number un
 for the whole column and never for one cell. Whatever could as well be a name stays text: ``007``, a
 telephone number, a whole number with more digits than the engine's floats can tell apart. Dates stay text
 exactly as written. A column of stored values (Parquet, SQLite) has its types already: there text is never
-read as numbers unless the caller asks for it.
+read as numbers unless the caller asks for it, and numbers are text only where one has so many digits.
 
 Every change on the way in is counted as a :class:`Coercion`, by kind and with the first cell as an example.
 """
@@ -160,7 +160,7 @@ def stored_column(
     name: str, values: Sequence[Any], numeric: bool, wanted: ColumnType | None, tally: Tally
 ) -> tuple[ColumnType, list[Cell], list[Coercion]]:
     """A column of stored numbers, texts and bytes; ``numeric`` is what the file declares."""
-    if wanted == "text" or (wanted is None and any(value.__class__ is str for value in values)):
+    if wanted == "text" or (wanted is None and any(value.__class__ is str or is_too_long(value) for value in values)):
         values = [_digits(value, tally) if isinstance(value, (int, Decimal)) else value for value in values]
     cells: list[Cell] = [
         value if value is None or value.__class__ is str else _stored(value, tally) for value in values
@@ -178,6 +178,13 @@ def stored_column(
             cells[index] = repr(cell)
             tally.changed("number as text", cell, cells[index])
     return "text", cells, tally.coercions()
+
+
+def is_too_long(value: object) -> bool:
+    """Whether this is a whole number with more digits than floats hold: an id rather than an amount."""
+    if value.__class__ is int:
+        return not -(2**53) <= value <= 2**53 and float(value) != value
+    return isinstance(value, Decimal) and value.as_tuple().exponent == 0 and is_too_long(int(value))
 
 
 def read_number(text: str) -> float | int | None:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from bonafide.examples import Answer
 from bonafide.tasks.sql.language import Language
-from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer
-from bonafide.tasks.sql.tables import TOLERANCE, Column, Mask, Table
+from bonafide.tasks.sql.query import Aggregate, aggregate_cells, same_answer, same_in_any_order
+from bonafide.tasks.sql.tables import Column, Mask, Table, reach, same_number
 
 Sums = npt.NDArray[np.float64]
 RowsOf = Callable[[int], npt.NDArray[np.intp]]
@@ -30,11 +30,13 @@ class Target:
     """An answer on a table: which (select column, aggregate) pairs could give it, and how to tell.
 
     ``quantities`` is (rows, quantities). ``empty_hits``: the empty row set gives the answer. ``must_contain``:
-    every row set that gives the answer has one of these rows (None: no such rule).
+    every row set that gives the answer has one of these rows (None: no such rule). Where not ``in_order``, a list is
+    given by the same values in any order.
     """
 
-    def __init__(self, answers: Sequence[Answer], table: Table, language: Language) -> None:
+    def __init__(self, answers: Sequence[Answer], table: Table, language: Language, in_order: bool = True) -> None:
         self._table = table
+        self._same = same_answer if in_order else same_in_any_order
         self._answers = [answer.lower() if isinstance(answer, str) else answer for answer in answers]
         self._columns: list[npt.NDArray[np.float64] | Mask] = [np.ones(len(table.rows), dtype=bool)]
         self._tests: dict[Aggregate, list[tuple[int, int, int]]] = {}  # (column, first quantity, second quantity)
@@ -79,7 +81,7 @@ class Target:
                     test(Aggregate.MAX, equal, self._quantity(above))
                     test(Aggregate.MIN, equal, self._quantity(below))
             if number is not None:
-                if 0 <= number <= len(self._table.rows) and abs(number - round(number)) <= TOLERANCE * number:
+                if 0 <= number <= len(self._table.rows) and same_number(number, round(number)):
                     test(Aggregate.COUNT, cells, cells)
                 possible = _possible_totals(number, column) if language.allows(Aggregate.SUM, kind) else []
                 if possible:
@@ -140,21 +142,21 @@ class Target:
         assert not isinstance(answer, str)
         if aggregate is Aggregate.COUNT:
             return np.equal(first, round(answer))
-        total = np.full_like(first, answer) if aggregate is Aggregate.SUM else answer * first
-        near = np.abs(second - total) <= 2 * TOLERANCE * np.abs(total) + self._slack[seconds]
+        number, times = float(answer), np.ones_like(first) if aggregate is Aggregate.SUM else first
+        near = np.abs(second - number * times) <= reach(number) * times + self._slack[seconds]
         return self._confirmed(aggregate, columns, (first > 0) & near, rows_of)
 
     def _confirmed(self, aggregate: Aggregate, columns: npt.NDArray[np.int64], hits: Mask, rows_of: RowsOf) -> Mask:
         """The hits that the exact executor confirms."""
         for row, place in zip(*(axis.tolist() for axis in np.nonzero(hits)), strict=True):
             result = aggregate_cells(aggregate, int(columns[place]), rows_of(row), self._table)
-            hits[row, place] = result is not None and same_answer(result, self._answers)
+            hits[row, place] = result is not None and self._same(result, self._answers)
         return hits
 
 
 def _possible_totals(number: float, column: Column) -> list[Aggregate]:
     """SUM and AVG, as far as some rows of this column could give ``number``."""
-    slack = 4 * TOLERANCE * abs(number)
+    slack = reach(number)
     lowest, highest, least, most, whole = column.summand_bounds
     possible = []
     if least - slack <= number <= most + slack and not (whole and abs(number - round(number)) > slack):

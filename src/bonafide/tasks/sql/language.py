@@ -4,10 +4,12 @@ Every option here changes what a solution set means, so the language is stored i
 solution store and named in each result.
 
 A **value** is a run of whole tokens of the question, up to 100 of them. Tokens are numbers in digits with
-their separators (``1,200.50``), words, and single other signs. On a text column the value is the text of
+their separators (``1,200.50``), words, and single other signs; in scripts that are written without spaces
+(Han, kana, Thai, Lao, Khmer, Burmese) each character. On a text column the value is the text of
 the run, lower-cased. On a real column it must read as a number as a whole: digits with commas as group
-separators, perhaps with a sign, a currency sign or a per cent sign. The same value at two places of the
-question is one solution with two groundings.
+separators, perhaps with a sign, a currency sign or a per cent sign. A single comma that can separate no
+group of three digits is a decimal comma (``99,90``, ``0,125``, ``1.940,13``). The same value at two places
+of the question is one solution with two groundings.
 
 A condition must hold for at least one row of the table by itself (a conjunction of such conditions may
 still be empty). Without that rule every run of the question that names nothing in the table would be a
@@ -21,14 +23,18 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from bonafide.tasks.sql.query import NUMBER, Aggregate, read_digits
+from bonafide.tasks.sql.query import NUMBER, SIGN, Aggregate, read_digits
 from bonafide.tasks.sql.tables import ColumnType
+from bonafide.unspaced import UNSPACED_CLASS
 
 Span = tuple[int, int]
 """Where a value stands in the question: [start, end) in characters."""
 
-_TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|\w+|[^\w\s]")
+_TOKEN = re.compile(rf"[0-9]+(?:[.,][0-9]+)*|[^\W{UNSPACED_CLASS}]+|\S")
 _WHOLE_NUMBER = re.compile(rf"[$€£¥]?\s?({NUMBER.pattern})\s?%?")
+_WITH_COMMA = re.compile(
+    rf"[$€£¥]?\s?({SIGN}(?:[0-9]{{1,3}}(?:\.[0-9]{{3}})+|(?![1-9][0-9]{{,2}},[0-9]{{3}}(?![0-9]))[0-9]+),[0-9]+),*\s?%?"
+)
 _NUMBER_START = frozenset("0123456789+-−$€£¥.")
 _LONGEST_RUN = 100  # tokens: without a bound, the runs of a question of some thousand words take all memory
 
@@ -87,5 +93,7 @@ def question_runs(question: str) -> Runs:
 
 def _number(question: str, start: int, end: int) -> float | None:
     """The number that a run reads as; a sign counts only where no word stands before it (not in 2-5)."""
+    if match := _WITH_COMMA.fullmatch(question, start, end):
+        return read_digits(match.group(1).replace(".", "").replace(",", "."))
     match = _WHOLE_NUMBER.fullmatch(question, start, end)
     return read_digits(match.group(1)) if match else None

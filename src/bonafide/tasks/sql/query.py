@@ -26,6 +26,7 @@ import numpy.typing as npt
 from bonafide.errors import BonafideError, shortened
 from bonafide.examples import Answer
 from bonafide.tasks.sql.tables import Mask, Table, Value, engine_value, same_number
+from bonafide.unspaced import UNSPACED_CLASS
 
 
 class Aggregate(IntEnum):
@@ -171,8 +172,10 @@ def parse_query(solution: dict[str, Any], table: Table) -> Query:
 
 
 _LARGEST = sys.float_info.max
-NUMBER = re.compile(r"(?:(?<![\w.])[-+−])?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)")
-"""A number in running text; a sign counts where no word or dot stands before it."""
+SIGN = rf"(?:(?<![^\W{UNSPACED_CLASS}])(?<!\.)[-+−])?"
+"""A sign in running text: it counts where no dot stands before it, and no word of a script with spaces."""
+NUMBER = re.compile(rf"{SIGN}(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)")
+"""A number in running text."""
 
 
 def bound_value(value: str | int | float, table: Table, column: int) -> str | float:
@@ -199,6 +202,7 @@ def read_digits(text: str) -> float:
     return number if math.isfinite(number) else math.copysign(_LARGEST, number)
 
 
+_LARGE_SUM = 2.0**46  # from here on, adding up in any order may be off by almost as much as whole numbers differ
 _WHOLE = re.compile(r"\s*([+-]?)0*([0-9]*)(?<=[0-9])\s*", re.ASCII)
 
 
@@ -215,6 +219,23 @@ def selected_rows(query: Query, table: Table) -> Mask:
 def execute(query: Query, table: Table) -> list[Value] | None:
     """The result of the query, as a list of values in row order; None where SQLite raises an error."""
     return aggregate_cells(query.aggregate, query.select, np.flatnonzero(selected_rows(query, table)), table)
+
+
+def answer_as_written(query: Query, table: Table) -> list[Answer] | None:
+    """What the query returns, its cells as the table writes them: ``Łódź``, where the engine has ``łódź``.
+
+    A cell that is something else to the engine is shown as the engine has it: a 5 in a text column is ``'5'``. None
+    where SQLite raises an error.
+    """
+    rows = np.flatnonzero(selected_rows(query, table))
+    result = aggregate_cells(query.aggregate, query.select, rows, table)
+    if result is None or query.aggregate in (Aggregate.COUNT, Aggregate.SUM, Aggregate.MEAN):
+        return None if result is None else list(result)
+    if query.aggregate is not Aggregate.NONE:  # the first row with the cell; over no rows the result is NULL
+        column, (value,) = table.columns[query.select], result
+        rows = rows[column.codes[rows] == (-1 if value is None else column.rank[value])][:1]
+    written = [table.rows[row][query.select] for row in rows.tolist()] or result
+    return [cell if _same_value(cell, value) else value for cell, value in zip(written, result, strict=True)]
 
 
 def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp], table: Table) -> list[Value] | None:
@@ -243,17 +264,28 @@ def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp
 
 
 def _total(summands: npt.NDArray[np.float64]) -> float:
-    """The sum to well within the tolerance: exact where the summands cancel out; NaN of both infinities."""
+    """The sum to well within the tolerance: exact where summands cancel out or are large; NaN of both infinities."""
     with np.errstate(invalid="ignore"):
         total = float(summands.sum())
-    if not math.isfinite(total) or abs(total) > 1e-3 * float(np.abs(summands).sum()):
+    if not math.isfinite(total):
         return total
-    return math.fsum(summands.tolist())
+    weight = float(np.abs(summands).sum())
+    return total if abs(total) > 1e-3 * weight and weight < _LARGE_SUM else math.fsum(summands.tolist())
 
 
 def same_answer(left: Sequence[Answer], right: Sequence[Answer]) -> bool:
-    """Whether two results are the same answer: in order, by type, text without case, numbers within 1e-9."""
+    """Whether two results are the same answer: in order, by type, text without case, numbers by ``same_number``."""
     return len(left) == len(right) and all(map(_same_value, left, right))
+
+
+def same_in_any_order(left: Sequence[Answer], right: Sequence[Answer]) -> bool:
+    """Whether two results are the same answer once both are sorted."""
+    return len(left) == len(right) and all(map(_same_value, sorted(left, key=sorting), sorted(right, key=sorting)))
+
+
+def sorting(value: Answer) -> tuple[int, str | float]:
+    """What values are sorted by: NULL, numbers, texts without case."""
+    return (2, value.lower()) if isinstance(value, str) else (0, 0) if value is None else (1, value)
 
 
 def _same_value(left: Answer, right: Answer) -> bool:

@@ -29,12 +29,15 @@ from bonafide.examples import Answer
 from bonafide.tasks.sql.conjunctions import BLOCK, Choices, conjunction_sums
 from bonafide.tasks.sql.evaluation import Target
 from bonafide.tasks.sql.language import Language, Span, question_runs
-from bonafide.tasks.sql.query import Aggregate, Condition, Operator
+from bonafide.tasks.sql.query import Aggregate, Condition, Operator, execute, sorting
 from bonafide.tasks.sql.queryset import GroundedCondition, QuerySet
 from bonafide.tasks.sql.similar import similar_cells
 from bonafide.tasks.sql.tables import Table
 
 Integers = npt.NDArray[np.int64]
+
+_FEW = 1000
+"""So many queries are looked at for a simple one."""
 
 
 def search(
@@ -53,6 +56,20 @@ def search(
 def count(question: str, answers: Sequence[Answer], table: Table, language: Language) -> int:
     """How many queries of ``language`` return ``answers``, without listing them."""
     return _Space(question, answers, table, language).hits().total
+
+
+def in_returned_order(
+    question: str, answers: Sequence[Answer], table: Table, language: Language
+) -> list[Answer] | None:
+    """The answers in the order in which one of the simplest queries returns them; None: no query returns just these."""
+    space = _Space(question, answers, table, language, in_order=False)
+    found = space.listed(space.hits(), _FEW, 0)
+    result = execute(found[0], table) if len(found) else None
+    if result is None:
+        return None
+    places = sorted(range(len(result)), key=lambda place: sorting(result[place]))
+    ordered = dict(zip(places, sorted(answers, key=sorting), strict=True))
+    return [ordered[place] for place in range(len(result))]
 
 
 def candidates(question: str, table: Table, language: Language) -> int:
@@ -86,9 +103,11 @@ class _Hits:
 class _Space:
     """The conjunctions of one question on one table: groups of conditions, and choices of groups."""
 
-    def __init__(self, question: str, answers: Sequence[Answer], table: Table, language: Language) -> None:
+    def __init__(
+        self, question: str, answers: Sequence[Answer], table: Table, language: Language, in_order: bool = True
+    ) -> None:
         self._language = language
-        self._target = Target(answers, table, language)
+        self._target = Target(answers, table, language, in_order)
         self._conditions: list[GroundedCondition] = []
         ranges: list[tuple[int, int, int]] = []
         if self._target.possible:

@@ -36,7 +36,9 @@ Value = str | float | None
 Mask = npt.NDArray[np.bool_]
 
 TOLERANCE = 1e-9
-"""Two numbers are the same answer when they differ by at most this share of the larger one."""
+"""Two numbers are the same answer when they differ by at most this share of the larger one, and by less than 0.5."""
+WHOLE = 2.0**53
+"""From here on floats do not hold every whole number, and the share alone counts."""
 
 _LITERAL = re.compile(r"[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\v\f\r]*\Z")
 _PREFIX = re.compile(r"[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -115,7 +117,7 @@ class Column:
             rank = self.rank.get(answer)
             return (rank, rank + 1) if rank is not None else (0, 0)
         numbers = cast(list[float], self.values)
-        slack = 2 * TOLERANCE * abs(answer)
+        slack = reach(answer)
         low = bisect_left(numbers, answer - slack, 0, self.numbers)
         high = bisect_right(numbers, answer + slack, low, self.numbers)
         while low < high and not same_number(numbers[low], answer):
@@ -183,8 +185,16 @@ def leading_number(value: str | float) -> float:
 
 
 def same_number(left: float, right: float) -> bool:
-    """Whether two numbers are the same answer."""
-    return math.isclose(left, right, rel_tol=TOLERANCE, abs_tol=0.0)
+    """Whether two numbers are the same answer: never two whole numbers that floats tell apart."""
+    if not math.isclose(left, right, rel_tol=TOLERANCE, abs_tol=0.0):
+        return False
+    return abs(left - right) < 0.5 or min(abs(left), abs(right)) >= WHOLE
+
+
+def reach(number: float) -> float:
+    """No number that is the same answer as this one lies farther away."""
+    share = 2 * TOLERANCE * abs(number)
+    return share if abs(number) >= WHOLE else min(share, 0.5)
 
 
 def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[Coercion, ...]]:
