@@ -158,6 +158,16 @@ def bare_name(path: Path) -> str:
     return Path(name).stem
 
 
+def beside(path: Path, ending: str) -> Path:
+    """The file that goes with a file of lines: ``a.sums`` with ``a.jsonl``, ``a.json.sums`` with ``a.json``.
+
+    Files that stand side by side have others each: a name without a type gets a dot more (``a..sums``).
+    """
+    if path.suffix == ".jsonl":
+        return path.with_suffix(ending)
+    return path.with_name(path.name + ("" if path.suffix else ".") + ending)
+
+
 def content_hash(path: Path) -> str:
     """SHA-256 of what the file holds: the same for a file and its compressed copy."""
     digest = hashlib.sha256()
