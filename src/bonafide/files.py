@@ -7,6 +7,7 @@ name in the same folder, are flushed to the disk, and the name is changed only t
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import json
@@ -200,6 +201,21 @@ def made_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 each.rmdir()
         raise
+
+
+@contextmanager
+def held_alone(folder: Path, refusal: str) -> Iterator[None]:
+    """Hold a folder until this ends, or this process does; who finds it held is refused in these words."""
+    with explained(folder, "write"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BonafideError(refusal) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

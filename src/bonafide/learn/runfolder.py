@@ -18,9 +18,7 @@ runs/a/
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -36,7 +34,7 @@ import transformers
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import explained, made_folder, read_json, write_json, write_whole
+from bonafide.files import explained, held_alone, made_folder, read_json, write_json, write_whole
 from bonafide.learn.card import cut_down, model_card
 from bonafide.learn.kept import KEPT
 from bonafide.learn.recipe import Recipe
@@ -71,25 +69,17 @@ class RunFolder:
             others = [each for each in there if each.suffix != ".part" and each.name != "data"]
         if not known.exists() and others:
             raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
-        with made_folder(path):
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise BonafideError(f"Another process is training in {path} right now.") from None
-                folder = cls(path, recipe)
-                if known.exists():
-                    saved = read_sealed(known)
-                    check_same(path, saved, recipe)
-                    folder._write_recipe(known, saved)
-                    folder._write_environment()
+        with made_folder(path), held_alone(path, f"Another process is training in {path} right now."):
+            folder = cls(path, recipe)
+            if known.exists():
+                saved = read_sealed(known)
+                check_same(path, saved, recipe)
+                folder._write_recipe(known, saved)
+                folder._write_environment()
+                yield folder
+            else:
+                with folder._begun():
                     yield folder
-                else:
-                    with folder._begun():
-                        yield folder
-            finally:
-                os.close(handle)
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
