@@ -6,6 +6,7 @@ runs/a/
   recipe.json         every setting
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
+  learned-from.json   hashes of the data that it learns from
   kept.parquet        which solutions of the store it trains on
   selections.jsonl    one line an evaluation: which solution trained the solver, for each example
   metrics.sums, …     checksums of their lines
@@ -37,6 +38,7 @@ from bonafide.errors import BonafideError
 from bonafide.files import explained, held_alone, made_folder, read_json, write_json, write_whole
 from bonafide.learn.card import cut_down, model_card
 from bonafide.learn.kept import KEPT
+from bonafide.learn.learned_from import NOTE
 from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
@@ -84,7 +86,7 @@ class RunFolder:
     @contextmanager
     def _begun(self) -> Iterator[None]:
         """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
-        begun = [self.path / name for name in ("recipe.json", "environment.json", KEPT)]
+        begun = [self.path / name for name in ("recipe.json", "environment.json", KEPT, NOTE)]
         try:
             self._write_recipe(begun[0], {})
             self._write_environment()
