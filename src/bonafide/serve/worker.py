@@ -11,6 +11,7 @@ import math
 import multiprocessing
 import resource
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class Worker:
     def __init__(self, what: str, seconds: float, memory: int, waiting: float = math.inf) -> None:
         self._what, self._seconds, self._memory, self._waiting = what, seconds, memory, waiting
         self._thread = ThreadPoolExecutor(1, what)
+        self._starting = threading.Lock()  # who asked may be gone, and the server may end, before it has started
         self._process: Any = None
         self._pipe: Connection | None = None
 
@@ -55,9 +57,18 @@ class Worker:
 
     def start(self) -> None:
         """Start the process, if it does not run."""
-        if self._process is not None and self._process.is_alive():
-            return
-        self._end()
+        with self._starting:
+            if self._process is None or not self._process.is_alive():
+                self._end()
+                self._start()
+
+    def close(self) -> None:
+        """End the process for good."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with self._starting:
+            self._end()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, self._memory), daemon=True)
@@ -66,11 +77,6 @@ class Worker:
         if not self._pipe.poll(_START_SECONDS):
             raise RuntimeError(f"The process for the {self._what} does not start.")
         self._pipe.recv()
-
-    def close(self) -> None:
-        """End the process for good."""
-        self._end()
-        self._thread.shutdown(wait=False)
 
     def _run(self, call: Callable[..., Any], arguments: tuple[Any, ...], since: float) -> Any:
         if time.monotonic() - since > self._waiting:
