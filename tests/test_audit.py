@@ -15,7 +15,7 @@ from bonafide.cli import app
 from bonafide.documents import Document
 from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.evaluate.predictions import write_predictions
-from bonafide.evaluate.sql import SqlPrediction
+from bonafide.evaluate.sql import Accuracy, SqlPrediction
 from bonafide.examples import read_gold, write_jsonl
 from bonafide.learn.learnable import learnable
 from bonafide.learn.trainer import train
@@ -266,6 +266,23 @@ def test_judgements_calibrate_the_estimate(data: Path) -> None:
     assert found.estimate.share == pytest.approx(exact.share, abs=0.1)
     assert found.estimate.interval.low < exact.share < found.estimate.interval.high
     assert 0 < found.judged.right < found.judged.of == len(pairs)
+
+
+def test_people_find_spurious_solutions_among_right_answers_alone(tmp_path: Path) -> None:
+    candidates = [{"text": "12 + 7", "answer": 19}, "20 - 1", "3 + 4 = 7"]
+    lines = [
+        {"id": str(number), "question": f"Of {number} apples, how many?", "answer": 19, "candidates": candidates}
+        for number in range(4)
+    ]
+    write_jsonl(tmp_path / "file.jsonl", lines)
+    import_candidates(tmp_path / "file.jsonl", tmp_path / "dev")
+    texts = ["12 + 7", "20 - 1", "9 + 9 = 18", "1 + 1 = 2"]
+    write_jsonl(tmp_path / "picked.jsonl", [{"id": str(number), "picked": each} for number, each in enumerate(texts)])
+    pairs = [Pair(str(n), str(n), "Of apples, how many?", None, [], each, "", "a", "b") for n, each in enumerate(texts)]
+    judgements = Judgements(pairs, {"0": "left", "1": "right", "2": "right", "3": "right"}, 0, 0)
+    found = audit_predictions(tmp_path / "picked.jsonl", tmp_path / "dev/solutions", judgements=judgements)
+    assert found.right == 2  # 12 + 7 reaches the answer and does not state it
+    assert found.judged == Accuracy(1, 2)
 
 
 def exchange_answers(folder: Path, out: Path, count: int, seed: int = 0) -> set[str]:

@@ -6,6 +6,9 @@ import dataclasses
 import getpass
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,11 +21,14 @@ from typer.testing import CliRunner
 from bonafide.cli import app, exploring
 from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import write_jsonl
+from bonafide.explore import judging
 from bonafide.explore.distinguish import distinguish
 from bonafide.explore.judge import Sheet, make_sheet
-from bonafide.explore.judging import Bench, open_sheet
+from bonafide.explore.judging import Bench, SheetInUse, open_sheet
 from bonafide.explore.queries import parse_sql, plain_sql
+from bonafide.explore.scoring import Scorer
 from bonafide.explore.workspace import Workspace
+from bonafide.learn.trainer import train
 from bonafide.report.judging import Verdict, read_judgements
 from bonafide.sealed import sums_of
 from bonafide.search.sql import search_sql
@@ -30,6 +36,7 @@ from bonafide.tasks.sql.engine import Engine
 from bonafide.tasks.sql.query import Aggregate, Condition, Operator, Query, execute, same_answer
 from bonafide.tasks.sql.tables import Table
 from explored import opened_app
+from tiny_runs import recipe, write_data
 
 SALES = Table(
     "sales",
@@ -287,3 +294,47 @@ def test_the_runs_own_sheet_holds_the_disagreements_in_random_order(tmp_path: Pa
         assert sides == {"solver": texts[0], "reconstructor": texts[1]}
     assert 5 < sum(each.left_from == "solver" for each in pairs) < 25
     workspace.close()
+
+
+@pytest.fixture
+def scored_run(tmp_path: Path) -> Workspace:
+    """A run whose model scores nobody in passing, so that a test says what is scored."""
+    root = write_data(tmp_path / "data")
+    train(recipe(root, "mimax", train={"epochs": 0.2, "checkpoint_every": 1000}), tmp_path / "run")
+    return Workspace(tmp_path / "run")
+
+
+def test_no_sheet_is_made_before_all_examples_are_scored(scored_run: Workspace) -> None:
+    path, count = scored_run.cache / "judge.jsonl", scored_run.index.count
+    scored_run.index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = (place < 3)", [])
+    with opened_app(scored_run, in_passing=False) as client:
+        page = client.get("/judge").text
+        done = int(scored_run.index.value("SELECT sum(scored) FROM examples"))  # the test has the model look at one
+        assert f"{done} of {count} scored" in page
+        assert client.get("/judge/state").json() == {"done": done, "of": count, "finished": False}
+        assert client.get("/judge/0").status_code == 404
+        assert not path.exists()
+        scored_run.index.change("UPDATE examples SET scored = 1", [])
+        assert client.get("/judge/state").json()["finished"] is True
+        assert client.get("/judge", follow_redirects=False).headers["location"] == "/judge/0"
+        many = scored_run.index.value("SELECT count(*) FROM examples WHERE solver <> reconstructor")
+        assert len(path.read_text().splitlines()) == many > 3
+
+
+def test_two_who_come_first_make_one_sheet(scored_run: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored_run.index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = 1", [])
+    together, made = threading.Barrier(2), []
+
+    def slowly(*arguments: Any) -> int:
+        made.append(arguments)
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.5)  # who else makes one comes here too
+        return make_sheet(*arguments)
+
+    monkeypatch.setattr(judging, "make_sheet", slowly)
+    in_use = SheetInUse(scored_run, Scorer(scored_run, in_passing=False), "ada")
+    with ThreadPoolExecutor(2) as pool:
+        first, second = [each.result() for each in [pool.submit(in_use.open) for _ in range(2)]]
+    assert first is second is not None
+    assert len(made) == 1
+    scored_run.close()

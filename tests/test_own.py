@@ -22,7 +22,7 @@ from bonafide.examples import Example, open_examples
 from bonafide.learn.learnable import learnable
 from bonafide.learn.saved import load
 from bonafide.own.pairs import import_pairs, read_pairs
-from bonafide.own.training import _folds, learn, prepare
+from bonafide.own.training import _folds, claimed, learn, prepare
 from bonafide.own.unsolved import why_unsolved
 from bonafide.search.sql import search_sql
 from bonafide.synth.shop import make_shop, write_shop
@@ -392,6 +392,21 @@ def test_no_training_outlives_the_command_that_started_it(shop, number, to_all):
     assert not any(map(_is_training, trainings))
     assert "Stopped. Add --resume to go on with what is in run." in (shop / "said").read_text()
     assert "Error" not in (shop / "said").read_text()
+
+
+def test_a_second_command_on_the_same_folder_is_refused_and_touches_nothing(shop):
+    command = ["train", "--table", str(shop / "orders.csv"), "--examples", str(shop / "qa.jsonl"), *TINY]
+    with claimed(shop / "run"):
+        prepare([shop / "orders.csv"], shop / "qa.jsonl", shop / "run")
+        written = contents(shop / "run")
+        with pytest.raises(BonafideError, match=r"Another command is training in .*run right now"):
+            app([*command, "--out", str(shop / "run"), "--resume"], standalone_mode=False)
+        assert contents(shop / "run") == written
+    with pytest.raises(BonafideError, match="already holds a run"), claimed(shop / "run"):
+        pass
+    with pytest.raises(KeyboardInterrupt), claimed(shop / "other"):
+        raise KeyboardInterrupt
+    assert not (shop / "other").exists()
 
 
 def test_a_dev_file_takes_the_place_of_cross_validation(shop):

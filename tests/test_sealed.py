@@ -189,6 +189,18 @@ def test_writing_a_file_again_replaces_its_checksums(tmp_path: Path) -> None:
     assert not sums_of(tmp_path / "a.jsonl").exists()
 
 
+def test_files_of_like_names_vouch_each_for_itself(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.jsonl", "a.json", "a.txt", "a", "a.b.jsonl", "a.b.json")]
+    for count, path in enumerate(paths, start=2):
+        lines_file(path, count)
+    for path in paths:
+        check_lines(path)
+        path.write_bytes(path.read_bytes()[:-5])
+        with pytest.raises(BonafideError, match="is damaged"):
+            check_lines(path)
+    assert sums_of(tmp_path / "a.jsonl").name == "a.sums"
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_training_data(tmp_path_factory.mktemp("training"))

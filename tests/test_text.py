@@ -61,6 +61,33 @@ def write(path: Path, *lines: Any) -> Path:
         (3, "3 million", False),
         (10, "10²", False),
         ("Oslo", "Lyon", False),
+        (19, "19k", False),
+        (19_000, "19k", True),
+        (1.5, "1.5M", False),
+        (1_500_000, "1.5M", True),
+        (1_500_000, "$1.5m", True),
+        (1.5, "$1.5m", False),
+        (1.5, "$1.5 m", False),
+        (19, "19 m", True),
+        (19, "19 kg", True),
+        (19, "19 K", False),
+        (2 * 10**9, "2bn euros", True),
+        (5, "5 hundred thousand", False),
+        (500_000, "5 hundred thousand red apples", True),
+        (5, "5 thousand hundred", False),
+        (3, "3 millions", False),
+        (2, "2 dozens", False),
+        (19, "19 minus two", False),
+        (19, "19 plus x", False),
+        (19, "19 hundredths", False),
+        (19, "19 times", True),
+        (19, "19 millionaires", True),
+        ("1e6", 1_000_000, True),
+        ("1.5E-3", 0.0015, True),
+        ("1e6 m", 1_000_000, True),
+        ("1e6", 1, False),
+        ("1e99999", "1e99999", True),
+        ("1e9999999999999999999999", 1, False),
     ],
 )
 def test_answers_are_compared_as_numbers_where_both_are(one: Any, other: Any, same: bool) -> None:
@@ -103,10 +130,66 @@ def test_answers_are_compared_as_numbers_where_both_are(one: Any, other: Any, sa
         ("a chance of 1/1,000", "1/1,000"),
         ("It is on the pages 10-14", "14"),
         ("12 - 17 = -5", "-5"),
+        ("x = 1e6", "1e6"),
+        ("x = 19k", "19k"),
+        ("x = 19 k", "19 k"),
+        ("x = $1.5m", "$1.5m"),
+        ("The answer is $1.5m.", "$1.5m"),
+        ("That makes 3 million dollars.", "3 million"),
+        ("x = 2^10", "2^10"),
+        ("x = 2**10", "2**10"),
+        ("x = 10²", "10²"),
+        ("It is 2^10.", "It is 2^10"),
+        ("x = 1.5 × 10^6", "1.5 × 10^6"),
+        ("x = 19 minus two", "19 minus two"),
+        ("x = 19 - 3", "19 - 3"),
+        ("x = sqrt(19)", "sqrt(19)"),
+        ("total = **19** apples", "19"),
+        ("x = 19 - the answer", "19"),
+        ("x = 19\n- 3 pears are left", "19"),
+        ("The answer is 19!", "19"),
+        ("The answer is **19**!", "19"),
+        ("The answer is 19. Ada has 19 apples.", "19"),
+        ("The answer is $19 million. That is it.", "19 million"),
+        ("The answer is 19. No, it is 20.", "19. No, it is 20"),
+        ("The answer is 1.5 apples. So it is.", "1.5 apples"),
+        ("The answer is St. Petersburg.", "St. Petersburg"),
+        ("Answer: Yahoo!", "Yahoo!"),
     ],
 )
 def test_the_answer_that_a_text_states(text: str, answer: str) -> None:
     assert final_answer(text) == answer
+
+
+NUMBERS = st.integers(0, 10**6) | st.decimals(0, 1000, places=2)
+WORTH = {
+    "": 1, " apples": 1, "%": 1, "k": 10**3, " thousand": 10**3, " hundred thousand": 10**5, " dozen": 12, "M": 10**6,
+    "bn": 10**9,
+}  # fmt: skip
+FRAMES = ["x = {}", "#### {}.", "The answer is {}.", "{}"]
+SIGNS = ["^", " ^ ", "**", " * ", " + ", " - ", "/", " plus ", " minus ", " times ", " divided by ", " over ", " × "]
+
+
+@given(NUMBERS, st.sampled_from(sorted(WORTH)), st.sampled_from([*FRAMES, "The answer is {}! So it is."]))
+def test_a_stated_number_is_worth_what_its_scale_says_and_nothing_else(number: Any, scale: str, frame: str) -> None:
+    stated = final_answer(frame.format(f"{number}{scale}"))
+    assert same_answer(stated, number * WORTH[scale])
+    assert same_answer(stated, number) is (WORTH[scale] == 1 or number == 0)
+
+
+@given(st.integers(2, 499), st.sampled_from(SIGNS), st.integers(500, 999), st.sampled_from(FRAMES))
+def test_a_part_of_a_sum_is_not_the_answer(one: int, sign: str, other: int, frame: str) -> None:
+    stated = final_answer(frame.format(f"{one}{sign}{other}"))
+    assert not same_answer(stated, one)
+    if frame != "{}" or sign in ("^", " ^ ", "**"):  # of a line alone the last number counts
+        assert not same_answer(stated, other)
+
+
+@given(st.text("0123456789.,eEkKmMbB $€-−+^*/! tnhousad\n", max_size=30))
+def test_whatever_is_said_is_compared(text: str) -> None:
+    stated = final_answer(text)
+    assert same_answer(stated, stated)
+    same_answer(stated, 19)
 
 
 def test_a_square_is_no_digit() -> None:

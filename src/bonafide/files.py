@@ -7,6 +7,7 @@ name in the same folder, are flushed to the disk, and the name is changed only t
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import json
@@ -158,6 +159,16 @@ def bare_name(path: Path) -> str:
     return Path(name).stem
 
 
+def beside(path: Path, ending: str) -> Path:
+    """The file that goes with a file of lines: ``a.sums`` with ``a.jsonl``, ``a.json.sums`` with ``a.json``.
+
+    Files that stand side by side have others each: a name without a type gets a dot more (``a..sums``).
+    """
+    if path.suffix == ".jsonl":
+        return path.with_suffix(ending)
+    return path.with_name(path.name + ("" if path.suffix else ".") + ending)
+
+
 def content_hash(path: Path) -> str:
     """SHA-256 of what the file holds: the same for a file and its compressed copy."""
     digest = hashlib.sha256()
@@ -190,6 +201,21 @@ def made_folder(folder: Path) -> Iterator[None]:
             with suppress(OSError):
                 each.rmdir()
         raise
+
+
+@contextmanager
+def held_alone(folder: Path, refusal: str) -> Iterator[None]:
+    """Hold a folder until this ends, or this process does; who finds it held is refused in these words."""
+    with explained(folder, "write"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BonafideError(refusal) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Files that carry a checksum of themselves, so that one changed bit is found and the file named.
 
 A JSON object has it as its last key, ``checksum``. A Parquet file has it in its footer: 64 digits that are all 0 while
-the checksum is taken. A file of lines has a file beside it, ``predictions.sums`` for ``predictions.jsonl``, with the
-checksum of each line: it finds lines that changed and lines that are gone, also while the file still grows.
+the checksum is taken. A file of lines has a file beside it, ``predictions.sums`` for ``predictions.jsonl`` (of another
+type ``predictions.json.sums``), with the checksum of each line: it finds lines that changed and lines that are gone,
+also while the file still grows.
 
 What has no checksum, such as a file that was written by hand, is read as it is.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bonafide.errors import BonafideError
-from bonafide.files import explained, open_bytes, read_json, write_json, write_whole
+from bonafide.files import beside, explained, open_bytes, read_json, write_json, write_whole
 
 CHECKSUM = "checksum"
 FOOTER_KEY = "bonafide.checksum"
@@ -54,7 +55,7 @@ def _checksum(value: dict[str, Any]) -> str:
 
 def sums_of(path: Path) -> Path:
     """Where the checksums of a file of lines are."""
-    return path.with_suffix(".sums")
+    return beside(path, ".sums")
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from bonafide.examples import Example, answer_to_json, write_jsonl
 from bonafide.files import check_writable, read_json, write_json
 from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
+from bonafide.learn.learned_from import check_learned_from
 from bonafide.learn.methods import build_objective
 from bonafide.learn.recipe import Recipe, read_recipe
 from bonafide.learn.runfolder import check_same
@@ -179,7 +180,7 @@ def _trained(
     watcher: Watcher | None,
     progress: Progress | None,
 ) -> list[Pick]:
-    import_candidates(path, folder / "data/train")
+    import_candidates(path, folder / "data/train", folder)
     places = [f"data.root={folder / 'data'}", f"data.solutions={folder / 'data/train/solutions'}"]
     recipe = read_recipe(RECIPE, [*places, *overrides])
     if not build_objective(recipe.objective.method, recipe.objective.options).needs_reconstructor:
@@ -196,6 +197,7 @@ def _trained(
     resume = (run / "recipe.json").exists()
     if resume:
         check_same(run, read_sealed(run / "recipe.json"), recipe)
+        check_learned_from(run, recipe)
     if teaches:
         _teach(questions, scratch, taught, progress)
     with without_bars():

@@ -36,18 +36,19 @@ def train_on_own_tables(
 ) -> None:
     """Search, train, test, and say how to ask."""
     from bonafide.own.page import write_own_page
-    from bonafide.own.training import learn, prepare
+    from bonafide.own.training import claimed, learn, prepare
     from bonafide.tasks.sql.sources import as_options
 
     console = Console(stderr=True)
-    with _bars(console, out) as report:
-        prepared = prepare(tables, examples, out, dev, types, recipe, overrides, resume, report)
-    _tell_prepared(console, prepared)
-    if prepared.unsolved:
-        console.print(_unsolved_table(prepared))
-    with _bars(console, out) as report:
-        held, figures = learn(prepared, folds, report)
-    write_own_page(out / "report.html", prepared, held, figures)
+    with claimed(out, resume):
+        with _bars(console, out) as report:
+            prepared = prepare(tables, examples, out, dev, types, recipe, overrides, resume, report)
+        _tell_prepared(console, prepared)
+        if prepared.unsolved:
+            console.print(_unsolved_table(prepared))
+        with _bars(console, out) as report:
+            held, figures = learn(prepared, folds, report)
+        write_own_page(out / "report.html", prepared, held, figures)
     _tell_learned(Console(), prepared, figures, as_options(tables, types))
 
 

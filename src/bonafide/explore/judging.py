@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.explore.distinguish import Distinction, distinguish
 from bonafide.explore.judge import Sheet, make_sheet, shown_answer
 from bonafide.explore.lit import LitContext, Pieces
+from bonafide.explore.scoring import Scorer
 from bonafide.explore.views import cell_text
 from bonafide.explore.workspace import Workspace
 from bonafide.report.sheets import Pair
@@ -74,9 +77,46 @@ class Bench:
         return Side(view.pieces(text, opened.example), returns, lit), solution
 
 
-def open_sheet(workspace: Workspace, judge: str) -> Sheet | None:
-    """The run's own sheet, made from the examples on which θ and φ disagree; None while there are none."""
+class SheetInUse:
+    """The sheet that is judged: the one that was given, or the run's own, made when every example has its scores.
+
+    Made earlier it would hold those alone that were scored first, and it stays as it is once it was judged.
+    """
+
+    def __init__(self, workspace: Workspace, scorer: Scorer, judge: str, given: Path | None = None) -> None:
+        self._workspace, self._scorer, self._judge = workspace, scorer, judge
+        self._held = None if given is None else Sheet(given, judge)
+        self._lock = threading.Lock()  # two that come first make one sheet
+
+    def open(self) -> Sheet | None:
+        """The sheet; None while it cannot be made, or where there is nothing to judge."""
+        with self._lock:
+            if self._held is None:
+                self._held = open_sheet(self._workspace, self._judge, self.waits)
+            return self._held
+
+    @property
+    def waits(self) -> bool:
+        """Whether examples are still to be scored; without a model there is only what training chose."""
+        return self._scorer.state != "none" and self.scored < self.of
+
+    @property
+    def scored(self) -> int:
+        """How many examples are scored."""
+        return int(self._workspace.index.value("SELECT count(*) FROM examples WHERE scored = 1"))
+
+    @property
+    def of(self) -> int:
+        """Of how many."""
+        return self._workspace.index.count
+
+
+def open_sheet(workspace: Workspace, judge: str, waits: bool = False) -> Sheet | None:
+    """The run's own sheet, made from the examples on which θ and φ disagree; None while there are none.
+
+    ``waits``: none is made yet, but one that was made before is opened.
+    """
     path = workspace.cache / "judge.jsonl"
-    if not path.exists() and not make_sheet(workspace, path):
+    if not path.exists() and (waits or not make_sheet(workspace, path)):
         return None
     return Sheet(path, judge)

@@ -17,7 +17,7 @@ from bonafide.explore import listing
 from bonafide.explore.asking import Asking, add_ask, check_place
 from bonafide.explore.charts import bars, curves
 from bonafide.explore.judge import Sheet
-from bonafide.explore.judging import Bench, open_sheet
+from bonafide.explore.judging import Bench, SheetInUse
 from bonafide.explore.methods import Methods
 from bonafide.explore.scoring import Scorer, Scores
 from bonafide.explore.views import answer_text
@@ -67,16 +67,11 @@ def explorer(
     app.state.scorer, app.state.methods = scorer, methods
     counted = _Counted(workspace)
     bench = Bench(workspace)
-    held: list[Sheet] = [Sheet(sheet, judge)] if sheet is not None else []
+    in_use = SheetInUse(workspace, scorer, judge, sheet)
     common: dict[str, Any] = {"workspace": workspace, "scorer": scorer, "word": workspace.view.solution, "url": _url}
     orders = {**listing.SOLUTION_ORDERS, "simple": workspace.view.order}
     if scorer.state != "none":
         add_ask(app, asking, partial(pages, "asking.html", here="ask", **common))
-
-    def sheet_in_use() -> Sheet | None:
-        if not held and (found := open_sheet(workspace, judge)) is not None:
-            held.append(found)
-        return held[0] if held else None
 
     @app.get("/")
     def overview() -> Response:
@@ -154,21 +149,25 @@ def explorer(
 
     @app.get("/judge")
     def judging() -> Response:
-        found = sheet_in_use()
+        found = in_use.open()
         place = None if found is None else found.next()
         if found is None or place is None:
-            return pages("judged.html", here="judge", sheet=found, **common)
+            return pages("judged.html", here="judge", sheet=found, in_use=in_use, **common)
         return RedirectResponse(f"/judge/{place}", 303)
+
+    @app.get("/judge/state")
+    def judging_state() -> Response:
+        return JSONResponse({"done": in_use.scored, "of": in_use.of, "finished": not in_use.waits})
 
     @app.get("/judge/{place}")
     def pair(place: int) -> Response:
-        found = _known(sheet_in_use(), place)
+        found = _known(in_use.open(), place)
         shown = bench.shown(found.pairs[place])
         return pages("judge.html", here="judge", sheet=found, place=place, shown=shown, **common)
 
     @app.post("/judge/{place}")
     async def record(place: int, request: Request) -> Response:
-        found = _known(sheet_in_use(), place)
+        found = _known(in_use.open(), place)
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         found.record(place, fields.get("choice", [""])[0])
         following = found.next(place)

@@ -6,6 +6,7 @@ runs/a/
   recipe.json         every setting
   environment.json    versions, machine, git state
   metrics.jsonl       one line a log entry; evaluations have the dev figures
+  learned-from.json   hashes of the data that it learns from
   kept.parquet        which solutions of the store it trains on
   selections.jsonl    one line an evaluation: which solution trained the solver, for each example
   metrics.sums, …     checksums of their lines
@@ -18,9 +19,7 @@ runs/a/
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -36,9 +35,10 @@ import transformers
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import explained, made_folder, read_json, write_json, write_whole
+from bonafide.files import explained, held_alone, made_folder, read_json, write_json, write_whole
 from bonafide.learn.card import cut_down, model_card
 from bonafide.learn.kept import KEPT
+from bonafide.learn.learned_from import NOTE
 from bonafide.learn.recipe import Recipe
 from bonafide.sealed import read_log, read_sealed, vouch_for, vouched, write_sealed
 
@@ -71,30 +71,22 @@ class RunFolder:
             others = [each for each in there if each.suffix != ".part" and each.name != "data"]
         if not known.exists() and others:
             raise BonafideError(f"{path} is not empty and holds no run. Name another folder.")
-        with made_folder(path):
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise BonafideError(f"Another process is training in {path} right now.") from None
-                folder = cls(path, recipe)
-                if known.exists():
-                    saved = read_sealed(known)
-                    check_same(path, saved, recipe)
-                    folder._write_recipe(known, saved)
-                    folder._write_environment()
+        with made_folder(path), held_alone(path, f"Another process is training in {path} right now."):
+            folder = cls(path, recipe)
+            if known.exists():
+                saved = read_sealed(known)
+                check_same(path, saved, recipe)
+                folder._write_recipe(known, saved)
+                folder._write_environment()
+                yield folder
+            else:
+                with folder._begun():
                     yield folder
-                else:
-                    with folder._begun():
-                        yield folder
-            finally:
-                os.close(handle)
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
         """Write what the run is; on an error before it has anything to show, such as of its input, take it back."""
-        begun = [self.path / name for name in ("recipe.json", "environment.json", KEPT)]
+        begun = [self.path / name for name in ("recipe.json", "environment.json", KEPT, NOTE)]
         try:
             self._write_recipe(begun[0], {})
             self._write_environment()

@@ -44,6 +44,7 @@ from bonafide.learn.data import TrainingData, load_training_data
 from bonafide.learn.hard_em_threshold import HardEMThreshold
 from bonafide.learn.kept import KEPT
 from bonafide.learn.learnable import Item, Proposing, learnable
+from bonafide.learn.learned_from import check_learned_from, note_learned_from
 from bonafide.learn.memory import ENDLESS, Room, fitting, give_back, no_way_back
 from bonafide.learn.methods import build_objective
 from bonafide.learn.microbatch import Ahead, Asked, MicroBatch, Models, Prepared, best_scores
@@ -73,7 +74,9 @@ def train(
     with RunFolder.open(out, recipe, resume) if together.first else nullcontext(RunFolder(out, recipe)) as folder:
         if together.first:
             progress, started = search_progress or (None, None)
+            found = check_learned_from(out, recipe)
             data = load_training_data(recipe, out, progress, started, kept=out / KEPT)
+            note_learned_from(out, found)
         together.wait()
         if not together.first:  # the first has searched, where there was no store
             data = load_training_data(recipe, out)

@@ -19,8 +19,8 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,7 @@ import numpy as np
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Answer, Example, write_jsonl
-from bonafide.files import write_json
+from bonafide.files import held_alone, made_folder, write_json
 from bonafide.learn.recipe import read_recipe
 from bonafide.learn.runfolder import check_same
 from bonafide.learn.saved import load
@@ -108,6 +108,16 @@ def chosen_recipe(pairs: int) -> tuple[str, ...]:
         return (name,)
     epochs = max(passes // 4, round(passes * 200 / pairs))
     return name, f"train.epochs={epochs}", f"objective.options.switch={0.75 * epochs}"
+
+
+@contextmanager
+def claimed(out: Path, resume: bool = False) -> Iterator[None]:
+    """Hold the folder of a run, with all trainings in it, for one command alone."""
+    _check_folder(out, resume)
+    data = out / "data"  # the trainings hold their own folders, out among them
+    busy = f"Another command is training in {out} right now. Wait until it is finished, or name another folder."
+    with made_folder(data), held_alone(data, busy):
+        yield
 
 
 def prepare(
@@ -191,7 +201,8 @@ def learn(
 def _check_folder(out: Path, resume: bool) -> None:
     if out.exists() and not out.is_dir():
         raise BonafideError(f"{out} is a file: name a folder with --out.")
-    if out.exists() and any(out.iterdir()):
+    data = out / "data"
+    if out.exists() and (set(out.iterdir()) - {data} or (data.exists() and (not data.is_dir() or any(data.iterdir())))):
         if not (out / "data" / "train").is_dir():
             raise BonafideError(f"{out} is not empty and holds no run on your own tables. Name another folder.")
         if not resume:

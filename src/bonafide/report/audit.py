@@ -113,7 +113,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Audit:
-    """Predictions, audited. ``doubtful`` examples are right answers with a solution that is, or seems, spurious."""
+    """Predictions, audited. ``doubtful`` examples are right answers with a solution that is, or seems, spurious.
+
+    ``judged``: spurious ones among the right answers whose solution people judged.
+    """
 
     asked: Asked
     examples: Sequence[Audited]
@@ -220,7 +223,8 @@ def audit_predictions(
         missing = min(set(predicted) - {each.predicted.example.id for each in audited})
         raise BonafideError(f"{solutions} lacks {len(predicted) - len(audited):,} of the predicted examples, such as "
                             f"{missing!r}: expected a store of these examples.")  # fmt: skip
-    judged = [said[name][each.text] for name, each in predicted.items() if each.text in said.get(name, {})]
+    reached = {each.predicted.example.id: each.predicted.text for each in audited if each.predicted.right}
+    judged = [said[name][text] for name, text in reached.items() if text in said.get(name, {})]
     return Audit(
         asked,
         audited,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from bonafide.errors import BonafideError
-from bonafide.files import bare_name, content_hash, explained
+from bonafide.files import bare_name, beside, content_hash, explained
 from bonafide.sealed import read_sealed, write_sealed
 
 _OF = "predictions"
@@ -98,4 +98,4 @@ def how_decoded(path: Path) -> Decoded | None:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_suffix(".made.json")
+    return beside(path, ".made.json")

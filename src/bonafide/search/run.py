@@ -8,7 +8,6 @@ number of interruptions, gives the same bytes.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from typing import Any
 
 from bonafide import __version__
 from bonafide.errors import BonafideError
-from bonafide.files import explained, made_folder
+from bonafide.files import explained, held_alone, made_folder
 from bonafide.sealed import read_sealed, write_sealed
 from bonafide.search.cluster import Cluster, in_cluster
 from bonafide.search.local import in_process, in_processes
@@ -152,7 +151,8 @@ def seconds_spent(folder: Path) -> float | None:
 @contextmanager
 def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[None]:
     """Hold the folder for this run alone; on an error of input or disk, leave it as it was."""
-    with made_folder(out), _locked(out):
+    busy = f"Another run is writing to {out} right now. Wait until it is finished, or name another folder."
+    with made_folder(out), held_alone(out, busy):
         _check_same_search(out, identity)
         _sweep(out)
         _make_room_for_damaged(out, identity, search)
@@ -168,22 +168,6 @@ def _claimed(out: Path, identity: str, search: dict[str, Any]) -> Iterator[None]
             raise
         finally:
             _sweep(out)
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    with explained(out, "write"):
-        folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BonafideError(
-                f"Another run is writing to {out} right now. Wait until it is finished, or name another folder."
-            ) from None
-        yield
-    finally:
-        os.close(folder)
 
 
 def _check_same_search(out: Path, identity: str) -> None:

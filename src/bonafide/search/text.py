@@ -17,12 +17,16 @@ from bonafide.tasks.text.task import TextTask
 _NOTE = "import.json"
 
 
-def import_candidates(path: Path, out: Path) -> Counts:
-    """Write ``examples.jsonl``, ``candidates.jsonl``, ``gold.jsonl`` and the store ``solutions/`` into a folder."""
+def import_candidates(path: Path, out: Path, whole: Path | None = None) -> Counts:
+    """Write ``examples.jsonl``, ``candidates.jsonl``, ``gold.jsonl`` and the store ``solutions/`` into a folder.
+
+    ``whole``: the folder that it is a part of, with what was learned from it; both go together.
+    """
     spare_inputs(out, path)
     source = content_hash(path)
     if (out / _NOTE).exists() and read_json(out / _NOTE).get("sha256") != source:
-        raise BonafideError(f"{out} already holds the candidates of another file. Name another folder, or delete it.")
+        held = whole or out
+        raise BonafideError(f"{held} already holds the candidates of another file. Name another folder, or delete it.")
     counts = write_questions(read_questions(path), out)
     write_json(out / _NOTE, {"sha256": source})
     search_text(out / "examples.jsonl", out / "solutions")

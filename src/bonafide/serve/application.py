@@ -18,6 +18,7 @@ from bonafide.serve.service import Service
 from bonafide.serve.tables import Tables
 from bonafide.web.application import make_app
 from bonafide.web.guard import Door
+from bonafide.web.hangup import while_asked
 
 
 class ErrorBody(BaseModel):
@@ -101,13 +102,13 @@ def serve_app(service: Service, hosts: Door) -> FastAPI:
 
     app, pages = make_app("Ask", hosts=hosts, packages=["bonafide.serve"], lifespan=lifespan, api_page=True)
 
-    async def predict(request: Any) -> dict[str, Any]:
+    async def predict(request: Any, connection: Request) -> dict[str, Any]:
         """Answer a question: the solution, what it returns, how sure the solver is, and the alternatives."""
-        return await service.predict(request)
+        return await while_asked(connection, service.predict(request))
 
-    async def solutions(request: Any) -> dict[str, Any]:
+    async def solutions(request: Any, connection: Request) -> dict[str, Any]:
         """The solutions that reach an answer, ranked by the solver θ and the reconstructor φ, a page at a time."""
-        return await service.solutions(request)
+        return await while_asked(connection, service.solutions(request))
 
     @app.get("/health", response_model=Health, responses={421: _ERRORS[421]})
     async def health() -> dict[str, Any]:

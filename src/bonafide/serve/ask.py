@@ -24,6 +24,7 @@ from bonafide.serve.texts import PredictOnDocument, PredictOnPassage
 from bonafide.tasks.discrete.passage import Passage
 from bonafide.tasks.sql.tables import Table
 from bonafide.web.answers import RefusedError
+from bonafide.web.hangup import while_asked
 
 _ALTERNATIVES = 4
 _LISTED = 12
@@ -86,7 +87,7 @@ async def asked_page(service: Service, request: Request, page: Callable[..., Res
     form = Form("", "", "", None)
     try:
         form = await read_form(request, service.limits)
-        return page(200, **await answer_page(service, form))
+        return page(200, **await while_asked(request, answer_page(service, form)))
     except RefusedError as error:
         response = page(error.status, **blank_page(service, form, str(error)))
         if error.retry_after is not None:

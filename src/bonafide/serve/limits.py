@@ -37,3 +37,10 @@ def at_most(count: int, most: int, what: str) -> None:
     """Refuse what is larger than allowed."""
     if count > most:
         raise RefusedError(413, f"Too much: {count:,} {what}, and at most {most:,} are taken.")
+
+
+def busy(seconds: float) -> RefusedError:
+    """What is said to who waited longer than this."""
+    return RefusedError(
+        503, f"The server is busy: this request waited for more than {seconds:.0f} seconds.", retry_after=5
+    )

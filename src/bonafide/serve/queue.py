@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bonafide.serve.limits import Limits
+from bonafide.serve.limits import Limits, busy
 from bonafide.web.answers import RefusedError
 
 Asked = tuple[Any, str]
@@ -102,10 +102,7 @@ class ModelQueue:
                 break
         late = [each for each in batch if time.monotonic() - each.since > self._limits.waiting_seconds]
         for each in late:
-            message = (
-                f"The server is busy: this request waited for more than {self._limits.waiting_seconds:.0f} seconds."
-            )
-            _fail(each, RefusedError(503, message, retry_after=5))
+            _fail(each, busy(self._limits.waiting_seconds))
         return [each for each in batch if each not in late and not each.answer.done()]
 
     async def _answer(self, batch: list[_Place]) -> None:

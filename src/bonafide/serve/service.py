@@ -43,8 +43,8 @@ class Service:
         self.task = model.task.name
         self.kind = _kind(model, self.task, tables if tables is not None else {}, limits, turn is None)
         self.queue = ModelQueue(self._predict_all, limits)
-        self._reading = Worker("reading", limits.reading_seconds, limits.memory)
-        self._search = Worker("search", limits.search_seconds, limits.memory)
+        self._reading = Worker("reading", limits.reading_seconds, limits.memory, limits.waiting_seconds)
+        self._search = Worker("search", limits.search_seconds, limits.memory, limits.waiting_seconds)
         self._task = self.kind.task(model, limits.solutions)
         self._ranked: OrderedDict[str, Ranked] = OrderedDict()
 

@@ -1,14 +1,18 @@
 """Work on what strangers bring, in a process of its own, which is ended where it takes too long or too much memory.
 
-Reading a table, finding the dates of a text and searching for solutions cannot be interrupted in a thread.
+Reading a table, finding the dates of a text and searching for solutions cannot be interrupted in a thread. Who waited
+too long for his turn is told so, as in ``queue.py``, and work that nobody waits for any more is not begun.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import resource
 import signal
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bonafide.errors import BonafideError
+from bonafide.serve.limits import busy
 from bonafide.web.answers import RefusedError
 
 _START_SECONDS = 60.0
@@ -33,23 +38,37 @@ class _Outcome:
 
 
 class Worker:
-    """One process, started when it is first needed; calls follow each other. ``what`` is its work, for people."""
+    """One process, started when it is first needed; calls follow each other. ``what`` is its work, for people.
 
-    def __init__(self, what: str, seconds: float, memory: int) -> None:
-        self._what, self._seconds, self._memory = what, seconds, memory
+    ``seconds`` is the longest that a call may take, ``waiting`` the longest that it may wait for its turn.
+    """
+
+    def __init__(self, what: str, seconds: float, memory: int, waiting: float = math.inf) -> None:
+        self._what, self._seconds, self._memory, self._waiting = what, seconds, memory, waiting
         self._thread = ThreadPoolExecutor(1, what)
+        self._starting = threading.Lock()  # who asked may be gone, and the server may end, before it has started
         self._process: Any = None
         self._pipe: Connection | None = None
 
     async def run(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a function of a module, called there."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, call, arguments)
+        """The result of a function of a module, called there; one that is cancelled before its turn is not called."""
+        since = time.monotonic()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, call, arguments, since)
 
     def start(self) -> None:
         """Start the process, if it does not run."""
-        if self._process is not None and self._process.is_alive():
-            return
-        self._end()
+        with self._starting:
+            if self._process is None or not self._process.is_alive():
+                self._end()
+                self._start()
+
+    def close(self) -> None:
+        """End the process for good."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with self._starting:
+            self._end()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, self._memory), daemon=True)
@@ -59,12 +78,9 @@ class Worker:
             raise RuntimeError(f"The process for the {self._what} does not start.")
         self._pipe.recv()
 
-    def close(self) -> None:
-        """End the process for good."""
-        self._end()
-        self._thread.shutdown(wait=False)
-
-    def _run(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _run(self, call: Callable[..., Any], arguments: tuple[Any, ...], since: float) -> Any:
+        if time.monotonic() - since > self._waiting:
+            raise busy(self._waiting)
         self.start()
         assert self._pipe is not None
         try:

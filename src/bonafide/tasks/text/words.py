@@ -8,35 +8,32 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
+
+from bonafide.tasks.text.quantity import COUNTED_BEFORE, COUNTED_ON, NUMBER, SCALE, measured, number
 
 COPIED_RUN = 4
 """So many words in a row that stand in the question just so are copied; fewer happen to be the same."""
 COPIED_MARK = "…"
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s]|_")
-_NUMBER = re.compile(
-    r"[+\-−]?\d{1,3}(?:,\d{3})+(?![,\d])(?:\.\d+)?|[+\-−]?\d+,\d+(?![,\d])|[+\-−]?\d+(?:\.\d+)?"
-    r"|(?<![\w.])[+\-−]?\.\d+"
+_STATED = re.compile(
+    rf"(?:(?<=\d)[\-−])?(?P<money>[$€£¥]\s?)?(?P<number>{NUMBER}(?:[/:]\d+(?:[.,]\d+)*)*)(?P<scale>{SCALE})?"
 )
-_STATED = re.compile(rf"(?:(?<=\d)[\-−])?(?P<number>(?:{_NUMBER.pattern})(?:[/:]\d+(?:[.,]\d+)*)*)")
 """A number within a text: of a range the end and not less than nothing, a fraction and a time as a whole."""
+_SENTENCE = re.compile(r"(?P<said>.{1,80}?)[.!]{1,3}(?:\s+(?P<rest>.*))?")
+_MILLIONS = re.compile(rf"\$\s?{NUMBER}\s?m\b")
+"""Of money: its sign tells it from metres."""
 _ANSWER = re.compile(
     r"(?:####|\banswer(?:\s+is\b|\W*[:=]))\s*(?P<answer>[^\n]+)"
     r"|\\boxed\{(?:\\text\{)?(?P<boxed>(?:[^{}\n]|\{[^{}\n]*\})+)\}",
     re.IGNORECASE,
 )
-_MEASURED = re.compile(
-    rf"[$€£¥]?\s*(?P<number>{_NUMBER.pattern})\s*(?P<unit>[%°$€£¥]|[^\W\d_]+(?:[ -][^\W\d_]+){{0,2}})?"
-)
-"""A number with its unit: a sign before or behind it, or up to three words."""
 _MARKS = " \t*_`$;:="
 """What stands around an answer and is none of it."""
 _EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|_{1,3}|`|\$)(?=\S)([^\n]{1,200}?)(?<=\S)\1(?!\w)|\\[()]|\\(?=[$%])")
 """A part of an answer that Markdown or TeX sets apart, as in **19** apples; not the signs in 3*4*5."""
-_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-_NO_UNITS, _SIGNS = {"or", "and", "to"}, {"", *"%°$€£¥"}
 _RAISED = str.maketrans({sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _NEAR = Decimal("1e-9")
 
@@ -59,13 +56,13 @@ def normalised(text: str) -> str:
 def same_answer(one: Any, other: Any) -> bool:
     """Whether two answers are the same: as numbers where both are (``1,200`` is 1200.0), else by their words.
 
-    Where one is a number, the other may have a unit: 19 and ``19 apples``, 50 and ``50%``. Numbers that are not whole
-    may differ by what a computer rounds: 0.1 + 0.2 is 0.3.
+    Where one is a number, the other may have a unit and a scale: 19 and ``19 apples``, 50 and ``50%``, 19,000 and
+    ``19k`` (``quantity.py``). Numbers that are not whole may differ by what a computer rounds: 0.1 + 0.2 is 0.3.
     """
-    first, second = _number(one), _number(other)
+    first, second = number(one), number(other)
     if first is not None or second is not None:
-        first = _measured(one) if first is None else first
-        second = _measured(other) if second is None else second
+        first = measured(one) if first is None else first
+        second = measured(other) if second is None else second
     if first is not None and second is not None:
         whole = first == first.to_integral_value() and second == second.to_integral_value()
         return first == second or (not whole and abs(first - second) <= _NEAR * max(abs(first), abs(second)))
@@ -76,19 +73,38 @@ def final_answer(text: str) -> str:
     """The answer that a rationale or a program states.
 
     What follows the last ``####``, ``answer:`` or ``answer is``, or stands in the last box, without marks of Markdown
-    and TeX; else the number that follows the last ``=``; else the last number of the last line, or the line itself.
-    A fraction (``1/2``) and a time (``3:30``) are one number.
+    and TeX, and of a number without the sentence after it, where that has no other; else the number that follows the
+    last ``=``; else the last number of the last line; or that line, where the number is a part of a sum or a power.
+    A fraction (``1/2``), a time (``3:30``) and a number with its scale (``3 million``) are one number.
     """
     stated = list(_ANSWER.finditer(text))
     if stated:
         last = stated[-1]["boxed"] or stated[-1]["answer"]
         boxed = _ANSWER.search(last)  # the answer is \\boxed{19}
         said = _EMPHASIS.sub(r"\2", boxed["boxed"] or last if boxed else last)
-        return said.lstrip(_MARKS).rstrip(f"{_MARKS}.")
+        bare = said.lstrip(_MARKS.replace("$", ""))
+        if not _MILLIONS.match(bare):
+            bare = bare.lstrip(_MARKS)
+        return _first_sentence(bare.rstrip(f"{_MARKS}."))
     result = text.rpartition("=")[2].strip() if "=" in text else ""
     found = result or (text.strip().splitlines() or [""])[-1]
-    numbers = [each["number"] for each in _STATED.finditer(found)]
-    return numbers[0 if result else -1] if numbers else found.strip().rstrip(".;").strip()
+    numbers = list(_STATED.finditer(found))
+    if not numbers:
+        return found.strip().rstrip(".;").strip()
+    last = numbers[0 if result else -1]
+    if COUNTED_ON.match(found, last.end()) or COUNTED_BEFORE.search(found[: last.start()]):
+        return found.splitlines()[0].rstrip(".; ")
+    return last["number"] if not last["scale"] else f"{last['money'] or ''}{last['number']}{last['scale']}"
+
+
+def _first_sentence(said: str) -> str:
+    """What is said first, where that is a number and what follows names no other."""
+    found = _SENTENCE.fullmatch(said)
+    stated = None if found is None else number(found["said"]) or measured(found["said"])
+    if found is None or stated is None:
+        return said
+    others = [number(each["number"]) for each in _STATED.finditer(found["rest"] or "")]
+    return found["said"] if all(each == stated for each in others) else said
 
 
 def copied_words(text: str, question: str, run: int = COPIED_RUN) -> list[bool]:
@@ -135,28 +151,3 @@ def copied_pieces(text: str, question: str, run: int = COPIED_RUN) -> list[tuple
         pieces += [(plain[position:start], False), (plain[start:end], True)]
         position = end
     return [each for each in (*pieces, (plain[position:], False)) if each[0]]
-
-
-def _number(value: Any) -> Decimal | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return Decimal(str(value))
-    text = str(value).strip().replace("−", "-")
-    if not _NUMBER.fullmatch(text):
-        return None
-    if re.search(r",\d{3}(?!\d)", text) is None:
-        text = text.replace(",", ".")  # 12,5
-    try:
-        return Decimal(text.replace(",", ""))
-    except InvalidOperation:
-        return None
-
-
-def _measured(value: Any) -> Decimal | None:
-    found = _MEASURED.fullmatch(str(value).strip())
-    number = None if found is None else _number(found["number"])
-    if found is None or number is None:
-        return None
-    first, *rest = re.split("[ -]", (found["unit"] or "").casefold())
-    if first in _NO_UNITS or not all(each.isalpha() for each in (first, *rest) if each not in _SIGNS):
-        return None  # as in 12 or 13, and 10²
-    return number * _SCALES.get(first, 1)
