@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,34 @@ def test_other_settings_are_refused_before_anything_is_learned_anew(file: Path, 
     with pytest.raises(BonafideError, match=r"other settings in \[train\]: epochs"):
         select(file, tmp_path / "picked.jsonl", overrides=[*TINY, "train.epochs=2.0"])
     assert (tmp_path / "picked.work/reconstructor/model.safetensors").read_bytes() == taught
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "taught.json", "config.json"])
+def test_a_damaged_file_of_the_taught_reconstructor_is_named(file: Path, tmp_path: Path, name: str) -> None:
+    select(file, tmp_path / "picked.jsonl", overrides=TINY)
+    work = tmp_path / "picked.work"
+    shutil.rmtree(work / "run")
+    kept = (work / "reconstructor" / name).read_bytes()
+    place = kept.rindex(b"0" if name.endswith(".json") else kept[-1:])
+    (work / "reconstructor" / name).write_bytes(kept[:place] + b"1" + kept[place + 1 :])
+    with pytest.raises(BonafideError, match=rf"{name} is damaged: "):
+        select(file, tmp_path / "again.jsonl", overrides=TINY, work=work)
+    (work / "reconstructor" / name).write_bytes(kept)
+    select(file, tmp_path / "again.jsonl", overrides=TINY, work=work)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "picked.jsonl").read_bytes()
+
+
+def test_a_reconstructor_that_learned_from_other_questions_is_not_taken(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(file.read_text().splitlines(keepends=True)[::-1]))
+    select(file, tmp_path / "picked.jsonl", overrides=TINY)
+    work = tmp_path / "picked.work"
+    for folder in ("run", "data"):
+        shutil.rmtree(work / folder)
+    select(other, tmp_path / "again.jsonl", overrides=TINY, work=work)
+    select(other, tmp_path / "clean.jsonl", overrides=TINY)
+    assert weights(work / "run") == weights(tmp_path / "clean.work/run")
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "clean.jsonl").read_bytes()
 
 
 def test_a_file_without_a_candidate_that_reaches_an_answer_has_no_picks(tmp_path: Path) -> None:

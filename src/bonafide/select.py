@@ -24,6 +24,8 @@ appears when it is whole.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,7 +38,7 @@ import torch
 
 from bonafide.errors import BonafideError
 from bonafide.examples import Example, answer_to_json, write_jsonl
-from bonafide.files import check_writable, read_json, write_json
+from bonafide.files import check_writable, content_hash
 from bonafide.learn.fragments import BATCH, save_taught, teach, without_bars
 from bonafide.learn.learnable import Item
 from bonafide.learn.learned_from import check_learned_from
@@ -48,7 +50,7 @@ from bonafide.learn.steps import Watcher
 from bonafide.learn.trainer import train
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.reconstruct.layout import tokenise
-from bonafide.sealed import read_sealed, vouched
+from bonafide.sealed import read_sealed, vouched, write_sealed
 from bonafide.search.text import import_candidates
 from bonafide.tasks.text.candidates import TextSet, reaching
 from bonafide.tasks.text.imported import Question, read_questions
@@ -206,14 +208,15 @@ def _trained(
 
 
 def _teach(questions: Sequence[Question], recipe: Recipe, folder: Path, progress: Progress | None) -> None:
-    """Write a reconstructor that has learned to use what it reads, from the questions alone."""
+    """Write a reconstructor that has learned to use what it reads, from the questions alone, where it is not there."""
     options, seed = recipe.reconstructor, recipe.train.seed
     steps = math.ceil(max(FRAGMENTS * recipe.train.epochs, len(questions)) / BATCH)
+    asked = [(each.example.question, each.example.context or "") for each in questions]
+    candidates = [one.text for each in questions for one in each.candidates]
     made = {**asdict(options), "steps": steps, "rate": recipe.train.reconstructor_rate, "seed": seed}
-    if not (folder / _NOTE).exists() or read_json(folder / _NOTE) != made:
-        asked = [(each.example.question, each.example.context or "") for each in questions]
-        texts = [text for pair in asked for text in pair if text]
-        texts += [one.text for each in questions for one in each.candidates]
+    made["texts"] = hashlib.sha256(json.dumps([asked, candidates]).encode()).hexdigest()
+    if not _is_taught(folder, made):
+        texts = [text for pair in asked for text in pair if text] + candidates
         spec = ReconstructorSpec(
             layers=options.layers,
             width=options.width,
@@ -225,7 +228,22 @@ def _teach(questions: Sequence[Question], recipe: Recipe, folder: Path, progress
         reconstructor, tokenizer = build_reconstructor(spec, texts=texts, seed=seed, device=device)
         teach(reconstructor, tokenizer, asked, steps, recipe.train.reconstructor_rate, seed, progress)
         save_taught(folder, reconstructor, tokenizer)
-        write_json(folder / _NOTE, made)
+        hashes = {each.name: content_hash(each) for each in sorted(folder.glob("*")) if each.name != _NOTE}
+        write_sealed(folder / _NOTE, {"made": made, "files": hashes})
+
+
+def _is_taught(folder: Path, made: dict[str, Any]) -> bool:
+    """Whether the reconstructor that was made so is there; refused where one of its files is not as it was written."""
+    note = read_sealed(folder / _NOTE) if (folder / _NOTE).exists() else {}
+    if note.get("made") != made:
+        return False
+    for name, sha256 in note["files"].items():
+        if not (folder / name).exists() or content_hash(folder / name) != sha256:
+            raise BonafideError(
+                f"{folder / name} is damaged: it is not as it was written. Bring back a copy of it, or delete {folder} "
+                "and run the command again."
+            )
+    return True
 
 
 def _held(questions: Sequence[Question]) -> list[tuple[Example, TextSet]]:
