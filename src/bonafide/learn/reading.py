@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _WORDS = 10
 """The longest answer that is predicted, as in the reference code."""
-_KEPT_DOCUMENTS = 256
+_KEPT_DOCUMENTS = 512
 _WINDOWS = 512
 """Those that are read at once where questions are answered, if one question has not more."""
 

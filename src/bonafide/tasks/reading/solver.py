@@ -70,7 +70,7 @@ from bonafide.tasks.shared_words import SharedWords, Surroundings
 NEVER = -1e30
 _NOTHING = 14.0
 """In nats: what is so much less likely changes a sum by a millionth."""
-_KEPT_DOCUMENTS = 256
+_KEPT_DOCUMENTS = 512
 
 
 @dataclass(frozen=True, slots=True)

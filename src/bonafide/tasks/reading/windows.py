@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -229,6 +229,7 @@ def cut_windows(document: EncodedDocument, room: int, stride: int = STRIDE) -> W
     )
 
 
+@lru_cache(maxsize=1 << 18)
 def word_key(word: str) -> int:
     """By this two words are compared; 0 for what is none (a sign, an article)."""
     form = forms_of(Matching())[word]
