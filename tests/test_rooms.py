@@ -8,7 +8,7 @@ from pathlib import Path
 import bonafide
 
 ROOMS = [
-    ["errors", "stopping"],
+    ["errors", "stopping", "unspaced"],
     ["files"],
     ["sealed"],
     ["examples"],
