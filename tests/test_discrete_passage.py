@@ -225,6 +225,8 @@ def test_there_is_no_year_between_1_bc_and_1_ad(text, days, months, years):
         ("28–29 February 2001", [("28 … February 2001", 28, 2, 2001)]),
         ("29 February 2000, 1900", [("29 February 2000", 29, 2, 2000), ("1900", None, None, 1900)]),
         ("29 February 1900 (Julian)", [("29 February 1900", 29, 2, 1900)]),
+        ("29 February to 3 March 2001", [("29 February", 29, 2, None), ("3 March 2001", 3, 3, 2001)]),
+        ("29 February to 3 March 2000", [("29 February … 2000", 29, 2, 2000), ("3 March 2000", 3, 3, 2000)]),
         ("2000-02-29", [("2000-02-29", 29, 2, 2000)]),
         ("29 February 5 BC; 29 February", [("29 February 5", 29, 2, -5), ("29 February", 29, 2, None)]),
         ("They may march on.", []),

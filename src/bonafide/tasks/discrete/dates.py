@@ -274,6 +274,8 @@ def _carry_years_back(tokens: Tokens, dates: list[_Date]) -> None:
     for earlier, later in zip(reversed(dates[:-1]), reversed(dates[1:]), strict=True):
         if earlier.year is not None or later.year is None or later.month is None or earlier.month is None:
             continue
+        if earlier.day is not None and not _exists(earlier.day, earlier.month, later.year):
+            continue
         start = min(part[0][0] for part in (later.day, later.month) if part is not None)
         between = tokens.lower[earlier.last + 1 : start]
         same_list = start <= earlier.last  # days of one list share everything
