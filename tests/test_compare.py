@@ -109,6 +109,8 @@ def test_columns_are_read_as_they_are_said_to_be(data: Path, tmp_path: Path) -> 
     assert evaluated.exit_code == 0, evaluated.output
     found = compare_runs(pair, examples, table=[table], types=types)  # the second is evaluated as the first was
     assert found.asked.context_of(found.asked.examples["q"]).types == ("text", "text")
+    (said,) = (each.note for each in tables(found) if " against " in each.title)
+    assert "The examples are of 1 context and taken as independent: nothing is said of other contexts." in said
     made = [how_decoded(run / "predictions.jsonl") for run in pair]
     assert [each and each.tables for each in made] == [hash_of_tables([table], types)] * 2
     refused = CliRunner().invoke(app, ["compare", *map(str, pair), *common])

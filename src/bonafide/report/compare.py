@@ -140,7 +140,17 @@ class Comparison:
     @cached_property
     def units(self) -> Units | None:
         """(examples,): which go together, since their contexts are the same; None where each stands for itself."""
-        return units([each.context for each in self.asked.examples.values()])
+        return units(self.contexts)
+
+    @cached_property
+    def contexts(self) -> list[str | None]:
+        """(examples,): what each is asked of, by name; None where that is its own. Without a name: of the one table."""
+        asked = self.asked
+        one_table = asked.task == "sql"
+        return [
+            str(asked.context(each).id) if one_table and each.context is None else each.context
+            for each in asked.examples.values()
+        ]
 
     @cached_property
     def reasons(self) -> dict[str, dict[int, Flips]]:

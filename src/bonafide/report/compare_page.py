@@ -207,7 +207,7 @@ def _tests(comparison: Comparison, second: str, contrasts: Sequence[Contrast]) -
     )
     if any(each.seeds is not None and each.seeds.p is None for each in contrasts):
         note += " Where the difference is the same for all seeds, there is no spread to test it by, and no t-test."
-    resampled = how_independent([each.context for each in comparison.asked.examples.values()])
+    resampled = how_independent(comparison.contexts)
     about = f"Difference: over examples, with its bootstrap interval. {resampled} {note}".replace("  ", " ")
     return Tabled(f"{second} against {comparison.methods[0].name}", about, head, rows)
 

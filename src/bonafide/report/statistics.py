@@ -134,7 +134,8 @@ def how_independent(contexts: Sequence[Hashable]) -> str:
     if count == len(contexts):
         return ""
     if units(contexts) is None:
-        return f"The examples are of {count} contexts and taken as independent: nothing is said of other contexts."
+        some = "1 context" if count == 1 else f"{count} contexts"
+        return f"The examples are of {some} and taken as independent: nothing is said of other contexts."
     return f"The examples of one context are resampled and exchanged together ({count:,} contexts)."
 
 
