@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,22 @@ def test_what_was_right_survives_packing(flags: list[bool], values: list[float])
     assert unpacked(packed(flags), len(flags)).tolist() == flags
     halves = np.array(values, np.float16)
     assert unpacked_bytes(packed_bytes(halves)).view(np.float16).tolist() == halves.tolist()
+
+
+@given(st.lists(st.none() | st.text("a\0", max_size=2)))
+def test_examples_have_a_context_in_common_where_it_is_the_same(names: list[str | None]) -> None:
+    numbers = unpacked_bytes(numbered(names)).view(np.uint32).tolist()
+    own = [(place,) if name is None else name for place, name in enumerate(names)]
+    assert [numbers.index(each) for each in numbers] == [own.index(each) for each in own]
+
+
+def test_contexts_that_are_long_texts_are_not_copied() -> None:
+    texts = ["x" * 1_000_000, *map(str, range(100))]
+    tracemalloc.start()
+    numbered(texts)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def test_results_are_told_apart_by_what_matters_and_not_by_places() -> None:

@@ -281,8 +281,9 @@ def typed(types: Sequence[str]) -> dict[str, Any]:
 
 def numbered(contexts: Sequence[str | None]) -> str:
     """Which examples have a context in common, as a result keeps it; one without is one of its own."""
-    own = [f"{place} alone" if name is None else f"of {name}" for place, name in enumerate(contexts)]
-    return packed_bytes(np.unique(own, return_inverse=True)[1].astype(np.uint32))
+    first: dict[str, int] = {}  # by name, which may be a long text: an array of names would be as wide as the longest
+    own = [place if name is None else first.setdefault(name, place) for place, name in enumerate(contexts)]
+    return packed_bytes(np.array(own, dtype=np.uint32))
 
 
 def buckets(sizes: Iterable[float]) -> npt.NDArray[np.uint8]:
