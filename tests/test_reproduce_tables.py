@@ -164,6 +164,9 @@ def test_a_table_says_what_its_tests_take_as_independent() -> None:
     assert note().endswith("Examples are taken as independent; what contexts they are of, these results do not say.")
     results["low"][0].content["contexts"] = numbered([f"passage {place // 8}" for place in range(200)])
     assert note().endswith("The examples of one context are resampled and exchanged together (25 contexts).")
+    for each in (*results["low"], *results["ours"]):  # gold is known of half of the examples: the others are not asked
+        each.content["flags"]["known"] = packed([place < 100 for place in range(200)])
+    assert note().endswith("The examples of one context are resampled and exchanged together (13 contexts).")
     results["low"][0].content["contexts"] = numbered([None] * 200)
     assert note().endswith("Each example has a context of its own.")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -172,10 +172,10 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
 
 def _resampled(results: Results, measure: str) -> str:
     """What the bootstrap and the permutation test take as independent of each other."""
-    found = contexts(results, measure)
-    if found is None:
+    found, known = contexts(results, measure), _known(chain.from_iterable(results.values()), measure)
+    if found is None or known is None:
         return "Examples are taken as independent; what contexts they are of, these results do not say."
-    return how_independent(found.tolist()) or "Each example has a context of its own."
+    return how_independent(found[known].tolist()) or "Each example has a context of its own."
 
 
 def _title(measure: str) -> str:
@@ -184,7 +184,13 @@ def _title(measure: str) -> str:
 
 def _count(results: Sequence[Result], measure: str) -> int:
     """Of how many examples a measure is, by the first run that has it."""
-    return next((int(found[1].sum()) for each in results if (found := each.measured(measure)) is not None), 0)
+    known = _known(results, measure)
+    return 0 if known is None else int(known.sum())
+
+
+def _known(results: Iterable[Result], measure: str) -> Flags | None:
+    """(examples,): which examples a measure is of, by the first run that has it."""
+    return next((found[1] for each in results if (found := each.measured(measure)) is not None), None)
 
 
 def _curves(rows: Sequence[Row], results: Results, figure: str) -> dict[str, list[tuple[float, float]]]:
