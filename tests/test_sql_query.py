@@ -218,6 +218,14 @@ def test_large_sums_of_decimals_are_exact_to_less_than_whole_numbers_differ():
     assert total == math.fsum(cells)
 
 
+@pytest.mark.parametrize("beyond", [[1, 1, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0], [1, -1, 1], [-1, -1, 1, 1]])
+def test_sums_beyond_all_floats_are_those_of_sqlite(beyond):
+    table = Table("t", ("a",), ("real",), [(f"{each}.5e308",) for each in beyond])
+    query = Query(0, Aggregate.SUM, frozenset())
+    with Engine(table) as engine:
+        assert execute(query, table) == engine.run(*query.to_sql(table))
+
+
 @pytest.mark.parametrize(
     "sql",
     [
