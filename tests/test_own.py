@@ -109,11 +109,13 @@ def test_an_answer_with_a_comma_is_read_as_a_cell_of_a_table_is(shop, written, n
 
 
 def test_an_answer_that_is_a_long_id_is_the_text_of_its_column(shop):
-    (shop / "tweets.csv").write_text("Id,Author\n1234567890123456789,Ann\n1234567890123456790,Ben\n")
+    ids = (1234567890123456789, 2**60 + 256)  # floats hold the second
+    (shop / "tweets.csv").write_text(f"Id,Author\n{ids[0]},Ann\n{ids[1]},Ben\n")
     tweets = open_tables(None, [shop / "tweets.csv"])
-    read = pairs(shop, {"question": "tweet of Ben?", "answer": 1234567890123456790}, source=tweets)
-    assert read.examples[0].values == ("1234567890123456790",)
-    assert list(read.notes.values()) == [1]
+    for name, number in zip(("Ann", "Ben"), ids, strict=True):
+        read = pairs(shop, {"question": f"tweet of {name}?", "answer": number}, source=tweets)
+        assert read.examples[0].values == (str(number),)
+        assert list(read.notes.values()) == [1]
 
 
 def test_an_id_that_is_made_up_is_none_that_another_line_has(shop):

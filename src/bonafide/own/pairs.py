@@ -18,12 +18,12 @@ from typing import Any
 from bonafide.errors import BonafideError, InvalidFileError, Problem
 from bonafide.examples import Answer, Example, describe, example_to_json, read_objects, write_jsonl_files
 from bonafide.files import bare_name, spare_inputs
-from bonafide.tasks.sql.cells import is_too_long, read_column
+from bonafide.tasks.sql.cells import read_column
 from bonafide.tasks.sql.language import Language, question_runs
 from bonafide.tasks.sql.query import same_answer
 from bonafide.tasks.sql.search import count, in_returned_order
 from bonafide.tasks.sql.sources import TableSource, open_tables
-from bonafide.tasks.sql.tables import ColumnType, Table, table_to_json
+from bonafide.tasks.sql.tables import WHOLE, ColumnType, Table, table_to_json
 
 _AS_NUMBER = "answers are texts that read as numbers, and stand in no text column: they are read as numbers"
 _AS_TEXT = "answers are numbers of more digits than floats hold, and stand in a text column: they are read as texts"
@@ -168,9 +168,9 @@ def _read_answer(value: Answer, table: Table) -> Answer:
     """A text that is in no text column, and reads as a number, is that number; another one loses outer spaces.
 
     It is read as a cell would be. What could as well be a name, such as 007, is no number in a cell; here it is one.
-    A number of so many digits that its column is text is that text.
+    A number of so many digits that its column is text is that text, also where floats happen to hold it.
     """
-    if is_too_long(value) and str(value) in table.text_cells:
+    if value.__class__ is int and abs(value) > WHOLE and str(value) in table.text_cells:
         return str(value)
     if not isinstance(value, str) or value.lower() in table.text_cells:
         return value

@@ -265,11 +265,10 @@ def aggregate_cells(aggregate: Aggregate, select: int, rows: npt.NDArray[np.intp
 
 def _total(summands: npt.NDArray[np.float64]) -> float:
     """The sum to well within the tolerance: exact where summands cancel out or are large; NaN of both infinities."""
-    with np.errstate(invalid="ignore"):
-        total = float(summands.sum())
-    if not math.isfinite(total):
-        return total
-    weight = float(np.abs(summands).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, weight = float(summands.sum()), float(np.abs(summands).sum())
+        if not math.isfinite(weight):
+            return float(summands.cumsum()[-1])  # in the order of the rows, as SQLite adds up
     return total if abs(total) > 1e-3 * weight and weight < _LARGE_SUM else math.fsum(summands.tolist())
 
 

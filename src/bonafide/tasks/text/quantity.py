@@ -18,9 +18,9 @@ _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10*
 _SCALES |= {"mn": 10**6, "bn": 10**9, "tn": 10**12}
 _LETTERS = {"k": 10**3, "K": 10**3, "M": 10**6, "b": 10**9, "B": 10**9}
 """Of a number that they stand at; apart from it they may be units, such as kelvin."""
-_METRES = "m"
+METRES = "m"
 """Metres, and of money millions."""
-SCALE = rf"(?:(?:[\s\-]*(?i:{'|'.join(_SCALES)})(?i:s?)\b)+|(?:{'|'.join(_LETTERS)}|{_METRES})(?![^\W_]))"
+SCALE = rf"(?:(?:(?:[^\S\r\n]|-)*(?i:{'|'.join(_SCALES)})(?i:s?)\b)+|(?:{'|'.join(_LETTERS)}|{METRES})(?![^\W_]))"
 _SPOKEN = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty",
@@ -40,16 +40,20 @@ _MEASURED = re.compile(
 )
 """A number with its unit: a sign before or behind it, or up to three words."""
 _NUMBER = re.compile(NUMBER)
+_SCALED = re.compile(rf"{NUMBER}(?P<scale>{SCALE})?")
 _LARGEST_EXPONENT = 400
 
 COUNTED_ON = re.compile(
-    r"[ \t]*(?:\^|[⁰¹²³⁴⁵⁶⁷⁸⁹]|(?:\*{1,2}|[+·÷/\-−–])[ \t]*[\d(]|[+×÷][ \t]*\w"
+    r"[ \t]*(?:\^|[⁰¹²³⁴⁵⁶⁷⁸⁹]|(?:\*{1,2}|[ \t]\*{1,2}[ \t]+|[+·÷/\-−–][ \t]*)[\d(]|[+×÷][ \t]*\w"
     rf"|[ \t](?-i:{'|'.join(_LETTERS)})\b|(?:plus|minus|squared|cubed)\b"
     rf"|(?:times|over|divided by|multiplied by)[ \t]+(?:\d|(?:{'|'.join(_SPOKEN)})\b))",
     re.IGNORECASE,
 )
-"""What stands after a number that is only the first part of another one, or in a unit that may be a scale."""
-COUNTED_BEFORE = re.compile(r"(?:(?:[\^√]|[\w)]\*\*)[ \t]*[({]?|(?:sqrt|frac|log|ln)[({])$")
+"""What stands after a number that is only the first part of another one, or in a unit that may be a scale.
+
+The marks of Markdown are none of it: **19** (12 + 7).
+"""
+COUNTED_BEFORE = re.compile(r"(?:(?:[\^√]|[0-9A-Za-z_)]\*\*)[ \t]*[({]?|(?:sqrt|frac|log|ln)[({])$")
 """What stands before one that is only the last part."""
 
 
@@ -69,6 +73,12 @@ def number(value: Any) -> Decimal | None:
     return None if "e" in text.lower() and abs(found.adjusted()) > _LARGEST_EXPONENT else found
 
 
+def scaled(value: Any) -> Decimal | None:
+    """The value of a number, or of one with its scale and nothing else: ``19k``, ``3 million``."""
+    found = _SCALED.fullmatch(str(value).strip())
+    return measured(value) if found is not None and found["scale"] not in (None, METRES) else number(value)
+
+
 def measured(value: Any) -> Decimal | None:
     """The value of a number with its scale and unit: ``19 apples``, ``$19k``, ``5 hundred thousand``."""
     found = _MEASURED.fullmatch(str(value).strip())
@@ -76,7 +86,7 @@ def measured(value: Any) -> Decimal | None:
     if found is None or stated is None:
         return None
     first, *rest = re.split("[ -]", found["unit"] or "")
-    if first in _LETTERS or (first == _METRES and found["money"]) or first.casefold() in _NO_FIRST_UNITS:
+    if first in _LETTERS or (first == METRES and found["money"]) or first.casefold() in _NO_FIRST_UNITS:
         return None  # as in 19 M, $2 m, 12 or 13
     unit = [each.casefold() for each in (first, *rest) if each not in _SIGNS]
     if not all(each.isalpha() and each not in _NO_UNITS for each in unit):
@@ -87,7 +97,7 @@ def measured(value: Any) -> Decimal | None:
 
 def _factor(scale: str, of_money: bool) -> int | None:
     """What a scale multiplies by; None where its words do not grow, as in a thousand hundred."""
-    if scale == _METRES:
+    if scale == METRES:
         return 10**6 if of_money else 1
     if scale in _LETTERS:
         return _LETTERS[scale]

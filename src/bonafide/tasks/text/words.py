@@ -11,7 +11,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from bonafide.tasks.text.quantity import COUNTED_BEFORE, COUNTED_ON, NUMBER, SCALE, measured, number
+from bonafide.tasks.text.quantity import COUNTED_BEFORE, COUNTED_ON, METRES, NUMBER, SCALE, measured, number, scaled
 
 COPIED_RUN = 4
 """So many words in a row that stand in the question just so are copied; fewer happen to be the same."""
@@ -23,7 +23,7 @@ _STATED = re.compile(
 )
 """A number within a text: of a range the end and not less than nothing, a fraction and a time as a whole."""
 _SENTENCE = re.compile(r"(?P<said>.{1,80}?)[.!]{1,3}(?:\s+(?P<rest>.*))?")
-_MILLIONS = re.compile(rf"\$\s?{NUMBER}\s?m\b")
+_MILLIONS = re.compile(rf"[$€£¥]\s?{NUMBER}\s?m\b")
 """Of money: its sign tells it from metres."""
 _ANSWER = re.compile(
     r"(?:####|\banswer(?:\s+is\b|\W*[:=]))\s*(?P<answer>[^\n]+)"
@@ -59,7 +59,7 @@ def same_answer(one: Any, other: Any) -> bool:
     Where one is a number, the other may have a unit and a scale: 19 and ``19 apples``, 50 and ``50%``, 19,000 and
     ``19k`` (``quantity.py``). Numbers that are not whole may differ by what a computer rounds: 0.1 + 0.2 is 0.3.
     """
-    first, second = number(one), number(other)
+    first, second = scaled(one), scaled(other)
     if first is not None or second is not None:
         first = measured(one) if first is None else first
         second = measured(other) if second is None else second
@@ -92,9 +92,12 @@ def final_answer(text: str) -> str:
     if not numbers:
         return found.strip().rstrip(".;").strip()
     last = numbers[0 if result else -1]
-    if COUNTED_ON.match(found, last.end()) or COUNTED_BEFORE.search(found[: last.start()]):
+    apart = not last["scale"] and _MILLIONS.match(found, last.start())  # $5 m
+    if apart or COUNTED_ON.match(found, last.end()) or COUNTED_BEFORE.search(found[: last.start()]):
         return found.splitlines()[0].rstrip(".; ")
-    return last["number"] if not last["scale"] else f"{last['money'] or ''}{last['number']}{last['scale']}"
+    if not last["scale"] or (last["scale"] == METRES and not last["money"]):
+        return last["number"]
+    return f"{last['money'] or ''}{last['number']}{last['scale']}"
 
 
 def _first_sentence(said: str) -> str:
