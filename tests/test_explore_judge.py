@@ -321,6 +321,15 @@ def test_no_sheet_is_made_before_all_examples_are_scored(scored_run: Workspace) 
         assert len(path.read_text().splitlines()) == many > 3
 
 
+def test_who_waits_for_a_sheet_is_told_that_the_model_could_not_be_loaded(scored_run: Workspace) -> None:
+    (scored_run.folder / "model/model.json").write_text("{}")
+    with opened_app(scored_run, in_passing=False) as client:
+        assert client.get("/judge/state").json()["finished"] is True  # a page that waits is loaded again
+        page = client.get("/judge").text
+        assert "The model could not be loaded" in page
+        assert "data-poll" not in page
+
+
 def test_two_who_come_first_make_one_sheet(scored_run: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     scored_run.index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = 1", [])
     together, made = threading.Barrier(2), []

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
@@ -54,6 +57,29 @@ def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> None:
     asyncio.run(calls())
     worker.close()
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_process_that_ends_in_the_middle_of_a_call_is_ended_once() -> None:
+    worker, together = Worker("search", 30.0, LIMITS.memory), threading.Barrier(2)
+    polled, killed, process, pipe = threading.Event(), threading.Event(), Mock(), Mock()
+    worker._process, worker._pipe = process, pipe
+    process.kill.side_effect = killed.set
+
+    def join() -> None:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.5)  # who else ends it comes here too
+
+    def poll(_: float) -> bool:
+        polled.set()
+        assert killed.wait(30)
+        raise EOFError
+
+    process.join.side_effect, pipe.poll.side_effect = join, poll
+    call = worker._thread.submit(worker._run, divmod, (7, 2), time.monotonic())
+    assert polled.wait(30)
+    worker.close()  # as the server does while it works for one who has gone
+    assert isinstance(call.exception(30), RefusedError)
+    assert (process.kill.call_count, pipe.close.call_count) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ def explorer(
 
     @app.get("/judge/state")
     def judging_state() -> Response:
-        return JSONResponse({"done": in_use.scored, "of": in_use.of, "finished": not in_use.waits})
+        finished = scorer.state == "failed" or not in_use.waits
+        return JSONResponse({"done": in_use.scored, "of": in_use.of, "finished": finished})
 
     @app.get("/judge/{place}")
     def pair(place: int) -> Response:

@@ -46,7 +46,7 @@ class Worker:
     def __init__(self, what: str, seconds: float, memory: int, waiting: float = math.inf) -> None:
         self._what, self._seconds, self._memory, self._waiting = what, seconds, memory, waiting
         self._thread = ThreadPoolExecutor(1, what)
-        self._starting = threading.Lock()  # who asked may be gone, and the server may end, before it has started
+        self._changing = threading.RLock()  # who asked may be gone, and the server may end, while it starts or ends
         self._process: Any = None
         self._pipe: Connection | None = None
 
@@ -57,7 +57,7 @@ class Worker:
 
     def start(self) -> None:
         """Start the process, if it does not run."""
-        with self._starting:
+        with self._changing:
             if self._process is None or not self._process.is_alive():
                 self._end()
                 self._start()
@@ -65,8 +65,7 @@ class Worker:
     def close(self) -> None:
         """End the process for good."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        with self._starting:
-            self._end()
+        self._end()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -82,14 +81,15 @@ class Worker:
         if time.monotonic() - since > self._waiting:
             raise busy(self._waiting)
         self.start()
-        assert self._pipe is not None
+        pipe = self._pipe  # the worker has none any more when the server ends in the meantime
+        assert pipe is not None
         try:
-            self._pipe.send((call, arguments))
-            if not self._pipe.poll(self._seconds):
+            pipe.send((call, arguments))
+            if not pipe.poll(self._seconds):
                 self._end()
                 reason = f"The {self._what} took more than {self._seconds:.0f} seconds and was stopped."
                 raise RefusedError(422, f"{reason} Bring a smaller table or text, or ask a shorter question.")
-            outcome: _Outcome = self._pipe.recv()
+            outcome: _Outcome = pipe.recv()
         except (EOFError, OSError):
             self._end()
             outcome = _Outcome(refused=_MEMORY)
@@ -100,12 +100,13 @@ class Worker:
         return outcome.result
 
     def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-        if self._pipe is not None:
-            self._pipe.close()
-        self._process = self._pipe = None
+        with self._changing:
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
+            if self._pipe is not None:
+                self._pipe.close()
+            self._process = self._pipe = None
 
 
 _MEMORY = "This took more memory than it may have, and was stopped. Bring a smaller table or text."
