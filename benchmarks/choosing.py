@@ -118,6 +118,14 @@ def ranked(figures: Sequence[float], right: Sequence[float]) -> float:
     return float(spearmanr(figures, right).statistic)
 
 
+def _ends(runs: Sequence[Any], name: str) -> str:
+    """How a figure ranks the ends of runs, with p, and between what they lie."""
+    figures, right = ([run["points"][-1][each] for run in runs] for each in (name, "solution"))
+    found = spearmanr(figures, right)
+    lie = f"{min(figures):.2f} to {max(figures):.2f}, right queries {min(right):.1%} to {max(right):.1%}"
+    return f"{found.statistic:.2f} (p {found.pvalue:.2f}; {lie})"
+
+
 def shown(out: Path) -> list[str]:
     """What the files say."""
     runs = [json.loads(path.read_text()) for path in sorted(out.glob("switch-*.json"))]
@@ -129,13 +137,14 @@ def shown(out: Path) -> list[str]:
         each = ", ".join(f"{100 * one['solution']:.1f}" for one in ends)
         lines.append(f"  switch {switch:>4g}: {means[0]:.1%} / {means[1]:.1%} / {-means[2]:.2f}   {each}")
     for name in FIGURES:
-        ends = [run["points"][-1] for run in runs]
+        later = [run for run in runs if run["switch"] > switches[0]]
         within = [ranked([p[name] for p in run["points"]], [p["solution"] for p in run["points"]]) for run in runs]
         pooled = [point for run in runs for point in run["points"]]
         everything = ranked([each[name] for each in pooled], [each["solution"] for each in pooled])
         lines += [
             f"by {name}:",
-            f"  ends of {len(runs)} runs: {ranked([e[name] for e in ends], [e['solution'] for e in ends]):.2f}",
+            f"  ends of {len(runs)} runs: {_ends(runs, name)}",
+            *([f"  ends of the {len(later)} that switched later than the first: {_ends(later, name)}"] if later else []),
             f"  checkpoints of one run, mean of {len(runs)}: {np.mean(within):.2f} (least {min(within):.2f})",
             f"  all {len(pooled)} checkpoints: {everything:.2f}",
             *_kept(runs, name),
