@@ -144,7 +144,7 @@ def shown(out: Path) -> list[str]:
         lines += [
             f"by {name}:",
             f"  ends of {len(runs)} runs: {_ends(runs, name)}",
-            *([f"  ends of the {len(later)} that switched later than the first: {_ends(later, name)}"] if later else []),
+            *([f"  ends of the {len(later)} that did not switch first: {_ends(later, name)}"] if later else []),
             f"  checkpoints of one run, mean of {len(runs)}: {np.mean(within):.2f} (least {min(within):.2f})",
             f"  all {len(pooled)} checkpoints: {everything:.2f}",
             *_kept(runs, name),
