@@ -347,8 +347,9 @@ class _Stores:
 def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, report: Report) -> Filled:
     filled, waiting = Filled(), list(jobs)
     running: dict[str, tuple[Job, subprocess.Popen[bytes], float]] = {}
-    threads = max(1, len(os.sched_getaffinity(0)) // together)
-    environment = {"OMP_NUM_THREADS": str(threads), **os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    threads = str(max(1, len(os.sched_getaffinity(0)) // together))
+    environment = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads, **os.environ}  # the latter: tokenizers'
+    environment["TOKENIZERS_PARALLELISM"] = "true"  # said, so that they do not warn of it in processes of their own
     try:
         while (waiting or running) and (until is None or time.monotonic() < until):
             while waiting and len(running) < together:
