@@ -304,7 +304,7 @@ def scored_run(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "run")
 
 
-def test_no_sheet_is_made_before_all_examples_are_scored(scored_run: Workspace) -> None:
+def test_no_sheet_is_made_while_pairs_may_be_missing(scored_run: Workspace) -> None:
     path, count = scored_run.cache / "judge.jsonl", scored_run.index.count
     scored_run.index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = (place < 3)", [])
     with opened_app(scored_run, in_passing=False) as client:
@@ -319,6 +319,35 @@ def test_no_sheet_is_made_before_all_examples_are_scored(scored_run: Workspace) 
         assert client.get("/judge", follow_redirects=False).headers["location"] == "/judge/0"
         many = scored_run.index.value("SELECT count(*) FROM examples WHERE solver <> reconstructor")
         assert len(path.read_text().splitlines()) == many > 3
+
+
+def test_a_full_sheet_is_made_early_and_is_the_one_that_all_scores_would_give(
+    scored_run: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bonafide.explore.judge.MOST_PAIRS", 3)
+    monkeypatch.setattr("bonafide.explore.judging.MOST_PAIRS", 3)
+    index = scored_run.index
+    index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = 1", [])
+    order = index.rows("ORDER BY turn, place")
+    differing = [at for at, row in enumerate(order) if row.solver != row.reconstructor]
+    assert make_sheet(scored_run, scored_run.cache / "all.jsonl") == 3
+    wanted = (scored_run.cache / "all.jsonl").read_text()
+    in_use = SheetInUse(scored_run, Scorer(scored_run, in_passing=False), "ada")
+
+    def scored(upto: int, beside: str) -> None:
+        index.change(f"UPDATE examples SET scored = (id = '{beside}')", [])
+        for row in order[:upto]:
+            index.change("UPDATE examples SET scored = 1 WHERE place = ?", [row.place])
+
+    scored(differing[2], beside=order[-1].id)  # somebody looked at the last one; the third that differs is to come
+    assert in_use.waits
+    assert in_use.open() is None
+    scored(differing[2] + 1, beside=order[-1].id)
+    assert not in_use.waits
+    assert in_use.open() is not None
+    assert (scored_run.cache / "judge.jsonl").read_text() == wanted
+    assert [row.place for row in order] != sorted(row.place for row in order)
+    scored_run.close()
 
 
 def test_who_waits_for_a_sheet_is_told_that_the_model_could_not_be_loaded(scored_run: Workspace) -> None:

@@ -27,14 +27,14 @@ from bonafide.explore.chosen import Kept, last_choices
 from bonafide.files import explained, open_seekable, parse_json
 from bonafide.solutions import Codec, SolutionSet, SolutionStore
 
-FORMAT = 2
+FORMAT = 3
 LARGEST = 2**62
 """Larger sets are sorted as if they had this size."""
 
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE examples (
-    place INTEGER PRIMARY KEY, id TEXT NOT NULL, question TEXT NOT NULL, start INTEGER NOT NULL,
+    place INTEGER PRIMARY KEY, turn INTEGER NOT NULL, id TEXT NOT NULL, question TEXT NOT NULL, start INTEGER NOT NULL,
     length INTEGER NOT NULL, shard INTEGER NOT NULL, part INTEGER NOT NULL, line INTEGER NOT NULL,
     size INTEGER NOT NULL, stored INTEGER NOT NULL, trained INTEGER, solver INTEGER, reconstructor INTEGER,
     explained REAL, wrong INTEGER, gold TEXT, scored INTEGER NOT NULL DEFAULT 0);
@@ -44,7 +44,7 @@ _KEYS = """
 CREATE UNIQUE INDEX by_id ON examples (id);
 CREATE INDEX by_size ON examples (size);
 CREATE INDEX by_choice ON examples (place) WHERE solver <> reconstructor;
-CREATE INDEX unscored ON examples (place) WHERE scored = 0;
+CREATE INDEX unscored ON examples (turn) WHERE scored = 0;
 CREATE INDEX by_explained ON examples (explained) WHERE explained IS NOT NULL;
 CREATE INDEX by_wrong ON examples (place) WHERE wrong = 1;
 """
@@ -240,14 +240,15 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
             if progress is not None and place % 1000 == 0:
                 progress(place, total)
             question = str(data.get("question", ""))
-            yield place, name, question, start, length, shard, part, line, min(size, LARGEST), stored, gold.get(name)
+            where = start, length, shard, part, line
+            yield place, _turn(name), name, question, *where, min(size, LARGEST), stored, gold.get(name)
             place, held = place + 1, next(placed, None)
         if progress is not None:
             progress(total, total)
 
     connection.executemany(
-        "INSERT INTO examples (place, id, question, start, length, shard, part, line, size, stored, gold) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO examples (place, turn, id, question, start, length, shard, part, line, size, stored, gold) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         rows(),
     )
     if gold and not connection.execute("SELECT 1 FROM examples WHERE gold IS NOT NULL LIMIT 1").fetchone():
@@ -257,6 +258,11 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
         connection.executemany("INSERT OR REPLACE INTO contexts VALUES (?, ?, ?)", lines)
     if sources.selections is not None and sources.kept is not None:
         _fill_selections(connection, sources.selections, sources.kept)
+
+
+def _turn(name: str) -> int:
+    """Where an example comes in an order that hangs on nothing but its id: the first of them are a random sample."""
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=7).digest())
 
 
 def _lines(path: Path, store: PlacedStore[Any]) -> Iterator[tuple[int, int, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.explore.distinguish import Distinction, distinguish
-from bonafide.explore.judge import Sheet, make_sheet, shown_answer
+from bonafide.explore.judge import MOST_PAIRS, Sheet, make_sheet, shown_answer
 from bonafide.explore.lit import LitContext, Pieces
 from bonafide.explore.scoring import Scorer
 from bonafide.explore.views import cell_text
@@ -78,9 +78,10 @@ class Bench:
 
 
 class SheetInUse:
-    """The sheet that is judged: the one that was given, or the run's own, made when every example has its scores.
+    """The sheet that is judged: the one that was given, or the run's own, made when it can no longer change.
 
-    Made earlier it would hold those alone that were scored first, and it stays as it is once it was judged.
+    Examples are scored in random order, but for those that somebody looks at. So the sheet is complete when those
+    before the first that is not scored fill it, or when all are scored.
     """
 
     def __init__(self, workspace: Workspace, scorer: Scorer, judge: str, given: Path | None = None) -> None:
@@ -97,8 +98,15 @@ class SheetInUse:
 
     @property
     def waits(self) -> bool:
-        """Whether examples are still to be scored; without a model there is only what training chose."""
-        return self._scorer.state != "none" and self.scored < self.of
+        """Whether what is still to be scored could come into the sheet; without a model training alone has chosen."""
+        if self._scorer.state == "none":
+            return False
+        index = self._workspace.index
+        first = index.value("SELECT min(turn) FROM examples WHERE scored = 0")
+        if first is None:
+            return False
+        found = index.value("SELECT count(*) FROM examples WHERE solver <> reconstructor AND turn < ?", [first])
+        return bool(found < MOST_PAIRS)
 
     @property
     def scored(self) -> int:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from bonafide.explore import listing
 from bonafide.explore.asking import Asking, add_ask, check_place
 from bonafide.explore.charts import bars, curves
-from bonafide.explore.judge import Sheet
+from bonafide.explore.judge import MOST_PAIRS, Sheet
 from bonafide.explore.judging import Bench, SheetInUse
 from bonafide.explore.methods import Methods
 from bonafide.explore.scoring import Scorer, Scores
@@ -152,7 +152,7 @@ def explorer(
         found = in_use.open()
         place = None if found is None else found.next()
         if found is None or place is None:
-            return pages("judged.html", here="judge", sheet=found, in_use=in_use, **common)
+            return pages("judged.html", here="judge", sheet=found, in_use=in_use, most=MOST_PAIRS, **common)
         return RedirectResponse(f"/judge/{place}", 303)
 
     @app.get("/judge/state")

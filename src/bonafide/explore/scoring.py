@@ -1,8 +1,8 @@
 """What solver and reconstructor make of a solution set.
 
 The model is loaded, and all of its work is done, in one thread of its own. A page waits for a small set; of a large one
-it shows what is there and asks again. While nobody waits, the thread goes through the examples, so that the overview
-can say where the two disagree and which questions nothing explains.
+it shows what is there and asks again. While nobody waits, the thread goes through the examples in random order, so that
+the overview can say where the two disagree and which questions nothing explains, long before it is through.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Scorer:
                 self._wake.wait(_QUIET)
                 return None, False
         index = self._workspace.index
-        place = index.value("SELECT min(place) FROM examples WHERE scored = 0")
+        place = index.value("SELECT place FROM examples WHERE scored = 0 ORDER BY turn, place LIMIT 1")
         if place is None:
             with self._wake:
                 if not self._asked and not self._stop:
