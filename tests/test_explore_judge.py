@@ -310,8 +310,10 @@ def test_no_sheet_is_made_while_pairs_may_be_missing(scored_run: Workspace) -> N
     with opened_app(scored_run, in_passing=False) as client:
         page = client.get("/judge").text
         done = int(scored_run.index.value("SELECT sum(scored) FROM examples"))  # the test has the model look at one
-        assert f"{done} of {count} scored" in page
-        assert client.get("/judge/state").json() == {"done": done, "of": count, "finished": False}
+        said = re.search(r"\d+ of 200 pairs found, (\d+) of (\d+) examples scored\.", page)
+        assert said is not None
+        assert [int(each) for each in said.groups()] == [done, count]
+        assert client.get("/judge/state").json() == {"finished": False, "text": said.group()}
         assert client.get("/judge/0").status_code == 404
         assert not path.exists()
         scored_run.index.change("UPDATE examples SET scored = 1", [])
@@ -341,6 +343,7 @@ def test_a_full_sheet_is_made_early_and_is_the_one_that_all_scores_would_give(
 
     scored(differing[2], beside=order[-1].id)  # somebody looked at the last one; the third that differs is to come
     assert in_use.waits
+    assert in_use.progress.startswith("2 of 3 pairs found")
     assert in_use.open() is None
     scored(differing[2] + 1, beside=order[-1].id)
     assert not in_use.waits

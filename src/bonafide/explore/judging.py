@@ -101,22 +101,22 @@ class SheetInUse:
         """Whether what is still to be scored could come into the sheet; without a model training alone has chosen."""
         if self._scorer.state == "none":
             return False
+        first, found = self._found()
+        return first is not None and found < MOST_PAIRS
+
+    @property
+    def progress(self) -> str:
+        """How far the sheet is, for who waits for it."""
+        index = self._workspace.index
+        scored = index.value("SELECT count(*) FROM examples WHERE scored = 1")
+        return f"{self._found()[1]} of {MOST_PAIRS} pairs found, {scored:,} of {index.count:,} examples scored."
+
+    def _found(self) -> tuple[int | None, int]:
+        """The turn of the first example that is not scored, and how many disagreements come before it."""
         index = self._workspace.index
         first = index.value("SELECT min(turn) FROM examples WHERE scored = 0")
-        if first is None:
-            return False
-        found = index.value("SELECT count(*) FROM examples WHERE solver <> reconstructor AND turn < ?", [first])
-        return bool(found < MOST_PAIRS)
-
-    @property
-    def scored(self) -> int:
-        """How many examples are scored."""
-        return int(self._workspace.index.value("SELECT count(*) FROM examples WHERE scored = 1"))
-
-    @property
-    def of(self) -> int:
-        """Of how many."""
-        return self._workspace.index.count
+        before = "SELECT count(*) FROM examples WHERE solver <> reconstructor AND (? IS NULL OR turn < ?)"
+        return first, int(index.value(before, [first, first]))
 
 
 def open_sheet(workspace: Workspace, judge: str, waits: bool = False) -> Sheet | None:

@@ -158,7 +158,7 @@ def explorer(
     @app.get("/judge/state")
     def judging_state() -> Response:
         finished = scorer.state == "failed" or not in_use.waits
-        return JSONResponse({"done": in_use.scored, "of": in_use.of, "finished": finished})
+        return JSONResponse({"finished": finished, "text": in_use.progress})
 
     @app.get("/judge/{place}")
     def pair(place: int) -> Response:

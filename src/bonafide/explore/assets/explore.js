@@ -76,7 +76,8 @@ async function poll() {
   try {
     const state = await (await fetch(waiting.dataset.poll)).json();
     if (state.finished) { location.reload(); return; }
-    if (state.of) waiting.textContent = `Scoring: ${state.done.toLocaleString("en")} of ${state.of.toLocaleString("en")} …`;
+    if (state.text) waiting.textContent = state.text;
+    else if (state.of) waiting.textContent = `Scoring: ${state.done.toLocaleString("en")} of ${state.of.toLocaleString("en")} …`;
   } catch {
     waiting.textContent = "The explorer does not answer any more.";
     return;
