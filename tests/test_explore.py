@@ -168,14 +168,19 @@ def test_scores_are_those_of_one_pass_over_the_whole_set(run: Path, monkeypatch:
     workspace.close()
 
 
-def test_while_nobody_waits_every_example_is_scored_and_held_to_gold(run: Path, data: Path) -> None:
+def test_while_nobody_waits_every_example_is_scored_in_its_turn_and_held_to_gold(
+    run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gold = read_gold(data / "train/gold.jsonl")
     workspace = Workspace(run, gold=data / "train/gold.jsonl")
-    scorer = Scorer(workspace)
+    in_turn = [place for (place,) in workspace.index.query("SELECT place FROM examples WHERE scored = 0 ORDER BY turn")]
+    scorer, begun, score = Scorer(workspace), [], Scorer._score
+    monkeypatch.setattr(Scorer, "_score", lambda self, *asked: (begun.append(asked[0]), score(self, *asked)))
     scorer.start()
     with scorer._wake:
         done = scorer._wake.wait_for(lambda: workspace.index.value("SELECT min(scored) FROM examples") == 1, 60)
     assert done
+    assert begun == in_turn != sorted(in_turn)
     for row in workspace.index.rows(""):
         opened = workspace.open(row.place)
         places = workspace.gold_places(opened)

@@ -23,6 +23,7 @@ from bonafide.errors import BonafideError, InvalidFileError
 from bonafide.examples import write_jsonl
 from bonafide.explore import judging
 from bonafide.explore.distinguish import distinguish
+from bonafide.explore.index import Row
 from bonafide.explore.judge import Sheet, make_sheet
 from bonafide.explore.judging import Bench, SheetInUse, open_sheet
 from bonafide.explore.queries import parse_sql, plain_sql
@@ -286,7 +287,9 @@ def test_the_runs_own_sheet_holds_the_disagreements_in_random_order(tmp_path: Pa
     path = tmp_path / "own.jsonl"
     assert make_sheet(workspace, path) == 30
     pairs = Sheet(path, "ada").pairs
-    assert {each.example for each in pairs} == {f"q{n}" for n in range(30)}
+    drawn = [row.id for row in workspace.index.rows("ORDER BY turn, place") if row.place < 30]
+    assert [each.example for each in pairs] == drawn
+    assert sorted(drawn) == sorted(f"q{n}" for n in range(30)) != drawn
     solutions = workspace.open(0).solutions
     texts = [workspace.view.text(solutions[place], workspace.open(0).example, SALES) for place in (0, 1)]
     for each in pairs:
@@ -323,34 +326,50 @@ def test_no_sheet_is_made_while_pairs_may_be_missing(scored_run: Workspace) -> N
         assert len(path.read_text().splitlines()) == many > 3
 
 
-def test_a_full_sheet_is_made_early_and_is_the_one_that_all_scores_would_give(
+def test_a_full_sheet_is_made_early_of_the_first_that_differ_once_all_before_are_scored(
     scored_run: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bonafide.explore.judge.MOST_PAIRS", 3)
     monkeypatch.setattr("bonafide.explore.judging.MOST_PAIRS", 3)
     index = scored_run.index
-    index.change("UPDATE examples SET solver = 0, reconstructor = (size > 1), scored = 1", [])
-    order = index.rows("ORDER BY turn, place")
-    differing = [at for at, row in enumerate(order) if row.solver != row.reconstructor]
-    assert make_sheet(scored_run, scored_run.cache / "all.jsonl") == 3
-    wanted = (scored_run.cache / "all.jsonl").read_text()
+    index.change("UPDATE examples SET scored = 0, solver = 0, reconstructor = 1", [])  # training chose so
+    order = [row for row in index.rows("ORDER BY turn, place") if row.stored > 1]
+    assert [row.place for row in order] != sorted(row.place for row in order)
     in_use = SheetInUse(scored_run, Scorer(scored_run, in_passing=False), "ada")
 
-    def scored(upto: int, beside: str) -> None:
-        index.change(f"UPDATE examples SET scored = (id = '{beside}')", [])
-        for row in order[:upto]:
-            index.change("UPDATE examples SET scored = 1 WHERE place = ?", [row.place])
+    def scored(row: Row, differing: bool) -> None:
+        index.change("UPDATE examples SET scored = 1, reconstructor = ? WHERE place = ?", [int(differing), row.place])
 
-    scored(differing[2], beside=order[-1].id)  # somebody looked at the last one; the third that differs is to come
-    assert in_use.waits
-    assert in_use.progress.startswith("2 of 3 pairs found")
-    assert in_use.open() is None
-    scored(differing[2] + 1, beside=order[-1].id)
+    index.change("UPDATE examples SET scored = 1, reconstructor = 0 WHERE stored < 2", [])
+    scored(order[-1], True)  # somebody looked at it: it is scored before its turn
+    for at, row in enumerate(order[:5]):
+        assert in_use.waits
+        assert in_use.progress.startswith(f"{(at + 1) // 2} of 3 pairs found")
+        assert in_use.open() is None
+        scored(row, at % 2 == 0)
     assert not in_use.waits
-    assert in_use.open() is not None
-    assert (scored_run.cache / "judge.jsonl").read_text() == wanted
-    assert [row.place for row in order] != sorted(row.place for row in order)
+    sheet = in_use.open()
+    assert sheet is not None
+    assert [pair.example for pair in sheet.pairs] == [order[at].id for at in (0, 2, 4)]
     scored_run.close()
+
+
+def test_a_pair_that_is_one_no_more_while_the_sheet_is_made_is_not_made_up_for(scored_run: Workspace) -> None:
+    scored_run.index.change("UPDATE examples SET scored = 1, solver = 0, reconstructor = 1", [])
+    second = scored_run.index.value("SELECT turn FROM examples ORDER BY turn LIMIT 1 OFFSET 1")
+    path = scored_run.cache / "judge.jsonl"
+    assert make_sheet(scored_run, path, before=second) == 0
+    assert not path.exists()
+    scored_run.close()
+
+
+def test_nobody_waits_for_pairs_where_there_is_no_reconstructor(tmp_path: Path) -> None:
+    root = write_data(tmp_path / "data")
+    train(recipe(root, "mml", train={"epochs": 0.2, "checkpoint_every": 1000}), tmp_path / "run")
+    workspace = Workspace(tmp_path / "run")
+    with opened_app(workspace, in_passing=False) as client:
+        assert client.get("/judge/state").json()["finished"] is True
+        assert "There is nothing to judge" in client.get("/judge").text
 
 
 def test_who_waits_for_a_sheet_is_told_that_the_model_could_not_be_loaded(scored_run: Workspace) -> None:

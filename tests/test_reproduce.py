@@ -435,3 +435,14 @@ def test_tables_are_filled_together_and_what_they_share_is_run_once(
     assert [len(each.left) for each in filled.values()] == [2, 3, 2]
     with pytest.raises(BonafideError, match="has no row 'mimaxx'"):
         fill(wanted, dataclasses.replace(asked, rows=("mimax-60", "mimaxx")))
+
+
+def test_runs_side_by_side_share_the_cores_unless_somebody_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(16)))
+    shares = [runs._share_of_the_cores(together) for together in (1, 5, 40)]
+    assert [each["OMP_NUM_THREADS"] for each in shares] == [each["RAYON_NUM_THREADS"] for each in shares]
+    assert [each["OMP_NUM_THREADS"] for each in shares] == ["16", "3", "1"]
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    assert runs._share_of_the_cores(1)["TOKENIZERS_PARALLELISM"] == "false"

@@ -30,6 +30,8 @@ from bonafide.solutions import Codec, SolutionSet, SolutionStore
 FORMAT = 3
 LARGEST = 2**62
 """Larger sets are sorted as if they had this size."""
+NO_TURN = 2**56
+"""Every example has its turn before this one."""
 
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT);
@@ -44,6 +46,7 @@ _KEYS = """
 CREATE UNIQUE INDEX by_id ON examples (id);
 CREATE INDEX by_size ON examples (size);
 CREATE INDEX by_choice ON examples (place) WHERE solver <> reconstructor;
+CREATE INDEX differing ON examples (turn) WHERE solver <> reconstructor;
 CREATE INDEX unscored ON examples (turn) WHERE scored = 0;
 CREATE INDEX by_explained ON examples (explained) WHERE explained IS NOT NULL;
 CREATE INDEX by_wrong ON examples (place) WHERE wrong = 1;
@@ -262,7 +265,7 @@ def _fill(connection: sqlite3.Connection, sources: Sources, store: PlacedStore[A
 
 def _turn(name: str) -> int:
     """Where an example comes in an order that hangs on nothing but its id: the first of them are a random sample."""
-    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=7).digest())
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest())
 
 
 def _lines(path: Path, store: PlacedStore[Any]) -> Iterator[tuple[int, int, dict[str, Any]]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.examples import example_to_json, write_jsonl
+from bonafide.explore.index import NO_TURN
 from bonafide.explore.workspace import Workspace
 from bonafide.files import explained
 from bonafide.report.sheets import CHOICES, Judgements, Pair, Said, counted, judged_beside, read_said, read_sheet
@@ -105,14 +106,19 @@ class Sheet:
         return counted(self.pairs, self._said)
 
 
-def make_sheet(workspace: Workspace, path: Path, seed: int = 0) -> int:
+def make_sheet(workspace: Workspace, path: Path, before: int | None = None, seed: int = 0) -> int:
     """Write a sheet of the first examples, in random order, on which solver and reconstructor disagree.
 
-    Returns how many.
+    ``before`` is the turn of the first example whose scores are still to come, where there is one: then all pairs must
+    come before it, or none is written. Returns how many there are.
     """
+    where = "WHERE solver <> reconstructor AND turn < ? ORDER BY turn, place LIMIT ?"
+    rows = workspace.index.rows(where, [NO_TURN if before is None else before, MOST_PAIRS])
+    if before is not None and len(rows) < MOST_PAIRS:
+        return 0
     chance = random.Random(seed)  # noqa: S311 (which stands left, not a secret)
     lines = []
-    for row in workspace.index.rows("WHERE solver <> reconstructor ORDER BY turn, place LIMIT ?", [MOST_PAIRS]):
+    for row in rows:
         opened = workspace.open(row.place)
         assert row.solver is not None
         assert row.reconstructor is not None

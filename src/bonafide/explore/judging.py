@@ -9,6 +9,7 @@ from typing import Any
 
 from bonafide.errors import BonafideError
 from bonafide.explore.distinguish import Distinction, distinguish
+from bonafide.explore.index import NO_TURN
 from bonafide.explore.judge import MOST_PAIRS, Sheet, make_sheet, shown_answer
 from bonafide.explore.lit import LitContext, Pieces
 from bonafide.explore.scoring import Scorer
@@ -78,7 +79,7 @@ class Bench:
 
 
 class SheetInUse:
-    """The sheet that is judged: the one that was given, or the run's own, made when it can no longer change.
+    """The sheet that is judged: the one that was given, or the run's own, made when scores to come could not change it.
 
     Examples are scored in random order, but for those that somebody looks at. So the sheet is complete when those
     before the first that is not scored fill it, or when all are scored.
@@ -93,38 +94,41 @@ class SheetInUse:
         """The sheet; None while it cannot be made, or where there is nothing to judge."""
         with self._lock:
             if self._held is None:
-                self._held = open_sheet(self._workspace, self._judge, self.waits)
+                self._held = open_sheet(self._workspace, self._judge, self._before())
             return self._held
 
     @property
     def waits(self) -> bool:
-        """Whether what is still to be scored could come into the sheet; without a model training alone has chosen."""
-        if self._scorer.state == "none":
-            return False
-        first, found = self._found()
-        return first is not None and found < MOST_PAIRS
+        """Whether what is still to be scored could come into the sheet."""
+        before = self._before()
+        return before is not None and self._found(before) < MOST_PAIRS
 
     @property
     def progress(self) -> str:
         """How far the sheet is, for who waits for it."""
-        index = self._workspace.index
-        scored = index.value("SELECT count(*) FROM examples WHERE scored = 1")
-        return f"{self._found()[1]} of {MOST_PAIRS} pairs found, {scored:,} of {index.count:,} examples scored."
+        index, before = self._workspace.index, self._before()
+        found = min(MOST_PAIRS, self._found(NO_TURN if before is None else before))
+        scored = index.count - int(index.value("SELECT count(*) FROM examples WHERE scored = 0"))
+        return f"{found} of {MOST_PAIRS} pairs found, {scored:,} of {index.count:,} examples scored."
 
-    def _found(self) -> tuple[int | None, int]:
-        """The turn of the first example that is not scored, and how many disagreements come before it."""
-        index = self._workspace.index
-        first = index.value("SELECT min(turn) FROM examples WHERE scored = 0")
-        before = "SELECT count(*) FROM examples WHERE solver <> reconstructor AND (? IS NULL OR turn < ?)"
-        return first, int(index.value(before, [first, first]))
+    def _before(self) -> int | None:
+        """The turn of the first example whose scores are still to come; None where no scores of two models are."""
+        if self._scorer.state == "none" or (self._scorer.state == "ready" and not self._scorer.has_reconstructor):
+            return None  # without a model training alone has chosen; without a reconstructor there are no two to differ
+        first = self._workspace.index.value("SELECT min(turn) FROM examples WHERE scored = 0")
+        return None if first is None else int(first)
+
+    def _found(self, before: int) -> int:
+        differing = "SELECT count(*) FROM examples WHERE solver <> reconstructor AND turn < ?"
+        return int(self._workspace.index.value(differing, [before]))
 
 
-def open_sheet(workspace: Workspace, judge: str, waits: bool = False) -> Sheet | None:
-    """The run's own sheet, made from the examples on which θ and φ disagree; None while there are none.
+def open_sheet(workspace: Workspace, judge: str, before: int | None = None) -> Sheet | None:
+    """The run's own sheet, made from the examples on which θ and φ disagree; None while it is not complete.
 
-    ``waits``: none is made yet, but one that was made before is opened.
+    ``before`` is the turn of the first example whose scores are still to come. A sheet that was made before is opened.
     """
     path = workspace.cache / "judge.jsonl"
-    if not path.exists() and (waits or not make_sheet(workspace, path)):
+    if not path.exists() and not make_sheet(workspace, path, before):
         return None
     return Sheet(path, judge)

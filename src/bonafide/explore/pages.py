@@ -149,10 +149,12 @@ def explorer(
 
     @app.get("/judge")
     def judging() -> Response:
+        waits = in_use.waits  # asked first: a sheet that is complete by now is opened, whatever it was before
         found = in_use.open()
         place = None if found is None else found.next()
         if found is None or place is None:
-            return pages("judged.html", here="judge", sheet=found, in_use=in_use, most=MOST_PAIRS, **common)
+            said = in_use.progress
+            return pages("judged.html", here="judge", sheet=found, waits=waits, said=said, most=MOST_PAIRS, **common)
         return RedirectResponse(f"/judge/{place}", 303)
 
     @app.get("/judge/state")

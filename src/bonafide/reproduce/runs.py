@@ -347,9 +347,7 @@ class _Stores:
 def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, report: Report) -> Filled:
     filled, waiting = Filled(), list(jobs)
     running: dict[str, tuple[Job, subprocess.Popen[bytes], float]] = {}
-    threads = str(max(1, len(os.sched_getaffinity(0)) // together))
-    environment = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads, **os.environ}  # the latter: tokenizers'
-    environment["TOKENIZERS_PARALLELISM"] = "true"  # said, so that they do not warn of it in processes of their own
+    environment = _share_of_the_cores(together)
     try:
         while (waiting or running) and (until is None or time.monotonic() < until):
             while waiting and len(running) < together:
@@ -381,6 +379,13 @@ def _run(jobs: Sequence[Job], logs: Path, together: int, until: float | None, re
         (filled.done if process.returncode == 0 else filled.left).append(name)
     filled.left += [job.name for job in waiting]
     return filled
+
+
+def _share_of_the_cores(together: int) -> dict[str, str]:
+    """The environment of each of so many processes: threads of PyTorch and of tokenizers, unless somebody said."""
+    threads = str(max(1, len(os.sched_getaffinity(0)) // together))
+    ours = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
+    return {**ours, **os.environ}
 
 
 def _started(job: Job, logs: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
