@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,17 @@ def counted(bars: str, state: str) -> str:
     lines = [line for line in bars.splitlines() if line.endswith(f"| {state} |")]
     open_yet = sum("(so far;" in line for line in lines)
     return f"{len(lines)} ({open_yet} so far)" if open_yet else str(len(lines))
+
+
+def test_the_page_counts_the_places_that_were_judged_genuine() -> None:
+    judged = json.loads((RESULTS / "judged" / "webquestions.json").read_text())
+    right = Counter(name for each in judged for name, place in each["chosen"].items() if place in each["genuine"])
+    page = (RESULTS / "learning-reading.md").read_text().partition("**What was chosen, read by hand.**")[2]
+    head, _, shares = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("|")][:3]
+    names = {"`mimax+`": "MIMAX+", "MML, the words as a prior": "MML, words", "MIMAX's φ alone": "MIMAX, φ"}
+    said = {names.get(name.strip(), name.strip()): int(share) for name, share in zip(head, shares, strict=True)}
+    assert said == right
+    some = sum(bool(each["genuine"]) for each in judged)
+    running = " ".join(page.split())
+    assert f"Of the other {some}:" in running
+    assert f"For {len(judged) - some} questions none of them does" in running
