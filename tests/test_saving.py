@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,35 @@ def test_what_goes_wrong_is_raised_by_the_next_writing_or_at_the_end() -> None:
     assert done == []  # nothing is written after what failed
     with pytest.raises(BonafideError, match="No space left"):
         saved(_fail)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[x] DefaultCPUAllocator: can't allocate memory: you")])
+@pytest.mark.parametrize("which", [1, 2, 3])
+def test_what_found_no_memory_beside_training_is_written_when_training_waits_and_in_its_turn(
+    error: Exception, which: int
+) -> None:
+    done: list[int] = []
+    short = {which: error}
+
+    def written(number: int) -> None:
+        if number in short:
+            raise short.pop(number)
+        done.append(number)
+
+    saved(*(partial(written, number) for number in (1, 2, 3)))
+    assert not short
+    assert done == [1, 2, 3]
+
+
+def test_what_finds_no_memory_twice_is_raised_and_nothing_is_written_after_it() -> None:
+    done: list[int] = []
+
+    def never() -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        saved(never, lambda: done.append(2))
+    assert done == []
 
 
 def test_where_training_fails_that_is_the_error_and_what_was_begun_is_brought_to_its_end() -> None:

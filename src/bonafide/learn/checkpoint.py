@@ -161,5 +161,5 @@ def _restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, T
 
 def sha256(path: Path) -> str:
     """The checksum of a file."""
-    with explained(path, "read"):
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+    with explained(path, "read"), path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # without the whole file in memory

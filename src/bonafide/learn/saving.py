@@ -2,7 +2,8 @@
 
 They are written one after the other, in the order in which they were asked for, and nothing after one that failed.
 Two can wait to be written, a model and its checkpoint: the next waits for the first of them, the end of the run for
-all, and what went wrong is raised there. A run that is killed meanwhile goes on from the checkpoint before.
+all, and what went wrong is raised there. What found no memory beside training is written again then, while nothing is
+trained. A run that is killed meanwhile goes on from the checkpoint before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
+from bonafide.errors import out_of_memory
+
 _MOST = 2
 
 
@@ -21,19 +24,31 @@ class Saving:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bonafide-saving")
-        self._waiting: deque[Future[Any]] = deque()
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._error: BaseException | None = None
 
     def add(self, prepare: Callable[[], Callable[[], Any]]) -> None:
         """Write what ``prepare`` returns, which copies what is to be written, when all before it is written."""
-        while self._waiting and (self._waiting[0].done() or len(self._waiting) >= _MOST):
-            self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._write, prepare()))
+        while self._waiting and (self._waiting[0][0].done() or len(self._waiting) >= _MOST):
+            self._finish()
+        write = prepare()
+        self._waiting.append((self._thread.submit(self._write, write), write))
 
     def wait(self) -> None:
         """Until all is written."""
         while self._waiting:
-            self._waiting.popleft().result()
+            self._finish()
+
+    def _finish(self) -> None:
+        """Until the first that waits is written."""
+        future, write = self._waiting.popleft()
+        try:
+            future.result()
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            write()
+            self._error = None  # from now on: until here those after it were not to be written
 
     def _write(self, write: Callable[[], Any]) -> None:
         if self._error is not None:  # it was asked for before that was known
