@@ -60,6 +60,7 @@ class Saving:
             raise
 
     def __enter__(self) -> Self:
+        self._thread.submit(lambda: None).result()  # the thread starts while there is memory for it
         return self
 
     def __exit__(
