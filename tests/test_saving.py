@@ -146,6 +146,25 @@ def test_what_found_no_memory_beside_training_is_written_when_training_waits_and
     assert done == [1, 2, 3]
 
 
+def test_where_no_thread_can_be_started_training_waits_for_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[int, bool]] = []
+
+    def written(number: int) -> None:
+        done.append((number, threading.current_thread() is threading.main_thread()))
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Saving() as saving:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refused)
+            for number in (1, 2):
+                saving.add(lambda number=number: partial(written, number))
+            assert done == [(1, True), (2, True)]
+        saving.add(lambda: partial(written, 3))  # there is room for one again
+    assert done == [(1, True), (2, True), (3, False)]
+
+
 def test_what_finds_no_memory_twice_is_raised_and_nothing_is_written_after_it() -> None:
     done: list[int] = []
 

@@ -3,7 +3,8 @@
 They are written one after the other, in the order in which they were asked for, and nothing after one that failed.
 Two can wait to be written, a model and its checkpoint: the next waits for the first of them, the end of the run for
 all, and what went wrong is raised there. What found no memory beside training is written again then, while nothing is
-trained. A run that is killed meanwhile goes on from the checkpoint before.
+trained; where there is none for the thread itself, training waits for what is written. A run that is killed meanwhile
+goes on from the checkpoint before.
 """
 
 from __future__ import annotations
@@ -32,7 +33,20 @@ class Saving:
         while self._waiting and (self._waiting[0][0].done() or len(self._waiting) >= _MOST):
             self._finish()
         write = prepare()
-        self._waiting.append((self._thread.submit(self._write, write), write))
+        if self._started():
+            self._waiting.append((self._thread.submit(self._write, write), write))
+        else:  # and nothing waits: there has been no thread for it either
+            write()
+
+    def _started(self) -> bool:
+        """Whether the thread runs. It takes address space of its own, so it is not asked for before it is needed."""
+        try:
+            self._thread.submit(lambda: None)  # starts it; what is asked for is not done twice where that fails
+        except RuntimeError as error:
+            if "start new thread" not in str(error):
+                raise
+            return False
+        return True
 
     def wait(self) -> None:
         """Until all is written."""
@@ -60,7 +74,6 @@ class Saving:
             raise
 
     def __enter__(self) -> Self:
-        self._thread.submit(lambda: None).result()  # the thread starts while there is memory for it
         return self
 
     def __exit__(
