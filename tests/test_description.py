@@ -9,12 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bonafide.examples import read_gold
 from bonafide.learn.data import open_dev
-from bonafide.learn.description import Described, described, description_length, question_log_probs, unanswered
+from bonafide.learn.description import (
+    ANSWER,
+    PRICE,
+    Described,
+    Placed,
+    described,
+    description_length,
+    question_log_probs,
+    unanswered,
+)
 from bonafide.learn.monitor import chosen_by, dev_figures, standing
+from bonafide.learn.reading import ReadingAnswer, ReadingLearning
 from bonafide.learn.saved import Model, load
 from bonafide.learn.trainer import train
 from bonafide.rendering import Literal, RenderedSet, SpanReference, Word
+from bonafide.synth.reading import write_reading_benchmark
+from bonafide.tasks.reading.span import Mention, parse_gold
 from tiny_runs import recipe, write_data
 
 ASKED = {"none": "what is", "max": "the highest", "min": "the lowest", "count": "how many"}
@@ -135,6 +148,35 @@ def test_a_model_that_predicts_nothing_has_a_figure_too(tmp_path: Path, monkeypa
     assert (set(silent), silent["dev_execution"]) == (set(spoken), 0.0)
 
 
+def places(data: Path, genuine: bool) -> list[Placed]:
+    """For each question gold's mention, or that of the register: the shortest paragraph, which holds every answer."""
+    task, found = ReadingLearning(), []
+    split, gold = task.open_split(data), read_gold(data / "gold.jsonl")
+    for example in split.file:
+        document = split.context_of(example)
+        mention = parse_gold(gold[example.id].solution, document).mentions[0]
+        said, register = mention.text(document), int(np.argmin([len(each) for each in document.paragraphs]))
+        if not genuine:
+            start = document.paragraphs[register].index(said)
+            mention = Mention(register, start, start + len(said))
+        found.append(Placed(example.question, task.place_of(ReadingAnswer(mention, said, 0.0), document)))
+    return found
+
+
+def test_places_whose_words_are_not_asked_for_take_longer_to_tell(tmp_path: Path) -> None:
+    write_reading_benchmark(tmp_path / "dev", seed=1, documents=6, questions=3, split="dev", topics=("ships",))
+    genuine, register = (places(tmp_path / "dev", each) for each in (True, False))
+    silent = [Placed(each.question, None) for each in genuine]
+    told = [description_length(each, price=0.0) for each in (genuine, register, silent)]
+    assert told[0] < told[1] - 2
+    assert told[1] == pytest.approx(told[2], abs=1.0)
+    half = [*genuine[::2], *register[1::2]]
+    assert told[0] + 0.5 < description_length(half, price=0.0) < told[1] - 0.5
+    wrong = [replace(each, right=False) for each in genuine]
+    assert description_length(wrong) == pytest.approx(description_length(genuine) + ANSWER)
+    assert description_length(silent) == pytest.approx(description_length(register) - PRICE, abs=1.0)
+
+
 def test_a_figure_that_was_not_asked_for_is_never_before_one_that_was() -> None:
     found = [("dev_reconstruction", -70.0), ("last step", 36.0), ("dev_reconstruction", -50.0), ("last step", 48.0)]
     order = sorted(found, key=lambda each: standing(*each, "reconstruction"))
@@ -150,7 +192,7 @@ def test_a_figure_that_was_not_asked_for_is_never_before_one_that_was() -> None:
     ("select_by", "figures", "expected"),
     [
         ("description", {"dev_description": -50.0, "dev_execution": 0.9}, ("dev_description", -50.0)),
-        ("description", {"dev_execution": 0.9, "dev_f1": 0.95}, ("dev_execution", 0.9)),  # reading, texts
+        ("description", {"dev_execution": 0.9, "dev_f1": 0.95}, ("dev_execution", 0.9)),  # texts
         ("execution", {"dev_description": -50.0, "dev_execution": 0.9}, ("dev_execution", 0.9)),
         ("reconstruction", {"dev_execution": 0.9}, ("last step", 7.0)),
         ("last", {"dev_description": -50.0, "dev_execution": 0.9}, ("last step", 7.0)),

@@ -16,6 +16,9 @@ answer that the solution returns need not be told; any other costs as much as a 
 solution was predicted, whose question is told by common words alone.
 
 The shares and P(w | o) are found by EM, and the likelihood of a fold comes from the other folds.
+
+A place in a text has no operations; what is asked shows in the words around it. There P(q | z) is that of ``words.py``,
+which is fitted to nothing but how often the questions use each word, and the price is the same for every place.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bonafide.learn.words import words_in
+from bonafide.learn.words import WordModel, words_in
 from bonafide.rendering import Literal, RenderedSet, SpanReference
 
 PRICE = 2.0
@@ -36,6 +39,7 @@ ANSWER = 10.0
 _FOLDS = 5
 _ROUNDS = 8
 _SMOOTHING = 2.0
+_NOWHERE = RenderedSet("", ((),), np.zeros((1, 1), np.int32))
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,6 +53,20 @@ class Described:
     copied: frozenset[str]  # words that can be copied
     size: int  # operations that are paid for
     right: bool = True  # whether it returns the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A question, and the place in a text that was predicted for it, if any."""
+
+    question: str
+    shown: RenderedSet | None
+    right: bool = True
+
+    @property
+    def size(self) -> int:
+        """It is one operation."""
+        return int(self.shown is not None)
 
 
 def described(question: str, rendered: RenderedSet, size: int, right: bool = True) -> Described:
@@ -69,13 +87,24 @@ def unanswered(question: str) -> Described:
     return Described(tuple(words_in(question)), (), frozenset(), 0, right=False)
 
 
-def description_length(predictions: Sequence[Described], price: float = PRICE) -> float:
+def description_length(predictions: Sequence[Described | Placed], price: float = PRICE) -> float:
     """The mean L(q, z, a) in nats; runs with predictions for the same questions can be compared by it."""
     if not predictions:
         return 0.0
+    placed = [each for each in predictions if isinstance(each, Placed)]
+    counted = [each for each in predictions if isinstance(each, Described)]
+    questions = placed_log_probs(placed) if placed else question_log_probs(counted)
     solutions = price * np.mean([each.size for each in predictions])
     answers = ANSWER * np.mean([not each.right for each in predictions])
-    return float(-question_log_probs(predictions).mean() + solutions + answers)
+    return float(-questions.mean() + solutions + answers)
+
+
+def placed_log_probs(predictions: Sequence[Placed]) -> Floats:
+    """(predictions,): log P(q | z); where no place was predicted, no word is told by one."""
+    words = WordModel(each.question for each in predictions)
+    return np.array(
+        [words.log_prob(each.question, _NOWHERE if each.shown is None else each.shown)[0] for each in predictions]
+    )
 
 
 def question_log_probs(predictions: Sequence[Described]) -> Floats:

@@ -143,6 +143,15 @@ class Counting(Protocol):
 
 
 @runtime_checkable
+class Placing(Protocol):
+    """A task whose predictions are places in a text, which are told by the words around them."""
+
+    def place_of(self, prediction: Any, context: Any) -> RenderedSet:
+        """In its text."""
+        ...
+
+
+@runtime_checkable
 class Speaking(Protocol):
     """A task that reads gold, or shows its solutions, by the language that they were searched with."""
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from bonafide import ragged
 from bonafide.examples import Example
 from bonafide.learn.data import Dev
-from bonafide.learn.description import Described, described, description_length, unanswered
-from bonafide.learn.learnable import Counting, Item, Learnable, Proposing
+from bonafide.learn.description import Described, Placed, described, description_length, unanswered
+from bonafide.learn.learnable import Counting, Item, Learnable, Placing, Proposing
 from bonafide.learn.microbatch import Prepared
 from bonafide.learn.objective import Outcome
 from bonafide.learn.recipe import Recipe
@@ -134,7 +134,7 @@ def dev_figures(model: Model, dev: Dev, recipe: Recipe, batch: int = 64) -> dict
     """How right the greedy predictions are, and how well the dev questions are told by them: the more, the better."""
     totals = {"execution": 0.0}
     explained: list[float] = []
-    told: list[Described] = []
+    told: list[Described | Placed] = []
     for start in range(0, len(dev.examples), batch):
         part = dev.examples[start : start + batch]
         contexts = [dev.context_of(example) for example in part]
@@ -159,7 +159,7 @@ def chosen_by(figures: Mapping[str, float], select_by: str, step: int) -> tuple[
     """The figure that picks a checkpoint, and its value; without dev examples or a reconstructor, the last is best."""
     key = f"dev_{select_by}"  # dev_last is never there
     if key == "dev_description" and key not in figures:
-        key = "dev_execution"  # of a task whose solutions have no operations to count
+        key = "dev_execution"  # of a task whose solutions are neither counted nor placed: texts
     return (key, figures[key]) if key in figures else ("last step", float(step))
 
 
@@ -170,8 +170,13 @@ def standing(by: str, figure: float, select_by: str) -> tuple[bool, float]:
 
 def told_by(
     task: Learnable, predictions: Sequence[Any], context: Any, example: Example, recipe: Recipe
-) -> Described | None:
+) -> Described | Placed | None:
     """What was predicted, in the same words for every run; None: :func:`description_length` is not for its task."""
+    if isinstance(task, Placing):
+        if not predictions:
+            return Placed(example.question, None, right=False)
+        right = task.scores(predictions[0], example)["execution"] == 1
+        return Placed(example.question, task.place_of(predictions[0], context), right)
     if not isinstance(task, Counting):
         return None
     if not predictions:

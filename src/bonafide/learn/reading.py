@@ -179,6 +179,10 @@ class ReadingLearning:
         self, prediction: ReadingAnswer, context: Document, question: str, recipe: Recipe
     ) -> RenderedSet:
         """One mention, in its paragraph."""
+        return self.place_of(prediction, context)
+
+    def place_of(self, prediction: ReadingAnswer, context: Document) -> RenderedSet:
+        """The mention, in its paragraph."""
         return rendered_mention(prediction.mention, context)
 
     def scores(self, prediction: ReadingAnswer, example: Example) -> dict[str, float]:
