@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,23 @@ def test_tables_break_down_by_the_type_of_the_answer_which_one_result_is_enough_
             ["Ours", "87.5 %", "100.0 %", "100.0 %"],
         ],
     }
+
+
+def test_f1_is_broken_down_by_the_size_of_the_set_where_there_is_f1(tmp_path: Path) -> None:
+    f1 = {"f1": packed_bytes(np.array([0.0, 0.25, 0.5, 1.0], dtype=np.float16))}
+    low = made(tmp_path / "low", 0, [False] * 4, [False, False, False, True], values=f1)  # sizes 0, 1, 2, 3
+    results = {"low": [low], "high": [], "ours": [], "gold": []}
+
+    def by_size(*measures: str) -> dict[str, list[Sequence[str]]]:
+        found = tabled(dataclasses.replace(SMALL, measures=measures), results)
+        return {each.title: [each.head, *each.rows] for each in found if "by size" in each.title}
+
+    title = "by size of the dev question's solution set"
+    assert by_size("answer", "f1") == {
+        f"Right answer {title}": [["method", "0 (1)", "1 (1)", "2–9 (2)"], ["Low", "0.0 %", "0.0 %", "50.0 %"]],
+        f"F1 {title}": [["method", "0 (1)", "1 (1)", "2–9 (2)"], ["Low", "0.0 %", "25.0 %", "75.0 %"]],
+    }
+    assert list(by_size("answer")) == [f"Right answer {title}"]
 
 
 def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:

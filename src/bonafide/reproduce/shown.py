@@ -262,9 +262,11 @@ def _broken_down(table: Table, rows: Sequence[Row], results: Results) -> str:
 
 def _breakdowns(table: Table, rows: Sequence[Row], results: Results) -> list[Tabled]:
     measure, by_type = _broken_down(table, rows, results), _by_type(results)
-    made = [_breakdown_table(rows, results, measure, _by_size, "size of the dev question's solution set")]
+    listed = [measure, *(each for each in _measures(table, rows, results) if each == "f1")]
+    made = [
+        _breakdown_table(rows, results, each, _by_size, "size of the dev question's solution set") for each in listed
+    ]
     if by_type is not None:
-        listed = [measure, *(each for each in _measures(table, rows, results) if each == "f1")]
         made += [_breakdown_table(rows, results, each, by_type, "type of the dev question's answer") for each in listed]
     return made
 
