@@ -339,6 +339,7 @@ def test_the_command_writes_tables_page_and_sheet(known: tuple[Comparison, list[
     page = (data / "c.html").read_text()
     assert "Case studies: the same right answer by different solutions" in page
     assert page.count("<svg") == 4
+    assert "F1" not in page  # SQL has none
     assert "http" not in page
     assert "<script" not in page
     judged = {"id": first["id"], "choice": "both", "judge": "a", "time": 0}

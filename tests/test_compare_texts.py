@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,12 +24,12 @@ from bonafide.learn.trainer import train
 from bonafide.reconstruct.build import ReconstructorSpec, build_reconstructor
 from bonafide.report.audit import Audit, audit_predictions
 from bonafide.report.audit_page import write_audit_page
-from bonafide.report.compare import ANSWER, SOLUTION, compare_runs
+from bonafide.report.compare import ANSWER, F1, SOLUTION, compare_runs
 from bonafide.report.compare_page import described
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import sheet
 from bonafide.report.learning import Entry, Shown, article
-from bonafide.report.predicted import Asked, asked_of_store, shown_answer
+from bonafide.report.predicted import Asked, asked_of_store, read_predicted, shown_answer
 from bonafide.report.runs import load_for_evaluation
 from bonafide.report.runs_discrete import evaluate_discrete
 from bonafide.report.runs_reading import evaluate_reading
@@ -116,8 +116,33 @@ def test_figures_are_those_of_the_evaluation(data: tuple[str, Path]) -> None:
         assert method.right(ANSWER).mean() == pytest.approx(figures["execution"]["share"])
         solution = "mention" if task == "reading" else "logical_form"
         assert method.right(SOLUTION).sum() == figures[solution]["right"]
+        if task != "text":
+            assert method.values(F1).mean() == pytest.approx(figures["f1"])
+    assert found.figures == ((ANSWER, SOLUTION) if task == "text" else (ANSWER, F1, SOLUTION))
     assert sum(each.of for each in found.by_set_size(ANSWER)["mimax"].values()) == len(found.asked.examples)
     assert ("where gold has its paragraph alone, anywhere in it" in described(found)) == (task == "reading")
+
+
+def test_f1_is_computed_from_the_predicted_solutions(data: tuple[str, Path], tmp_path: Path) -> None:
+    """So of files that were written before a comparison had any F1 too."""
+    task, folder = data
+    asked = asked_of_store(folder / "solutions")
+    made = {name: found[0] for name, found in learnable(task).open_store(folder / "solutions") if len(found)}
+    said = {name: shown_answer(each, asked, asked.examples[name]) for name, each in made.items()}
+    for name, answer in said.items():
+        asked.examples[name] = replace(asked.examples[name], answers=(f"{answer} indeed",))
+    write_jsonl(tmp_path / "predictions.jsonl", (line(asked, name, each) for name, each in made.items()))
+    found = read_predicted(tmp_path / "predictions.jsonl", asked)
+    if task == "text":
+        assert {each.f1 for each in found.values()} == {None}
+        return
+    assert not any(each.right for each in found.values())
+    words = {name: each.f1 for name, each in found.items() if said[name].isalnum()}
+    assert words
+    assert list(words.values()) == pytest.approx([2 / 3] * len(words), abs=0.005)  # DROP's is rounded
+    if task == "reading":
+        write_jsonl(tmp_path / "predictions.jsonl", [{"example": min(made), "answer": None}])
+        assert read_predicted(tmp_path / "predictions.jsonl", asked)[min(made)].f1 == 0.0
 
 
 def test_predictions_on_texts_that_have_changed_are_refused(data: tuple[str, Path], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scipy import stats
 from bonafide.errors import BonafideError
 from bonafide.report.statistics import (
     bootstrap_interval,
+    bootstrap_mean,
     flips,
     how_independent,
     over_seeds,
@@ -126,6 +127,16 @@ def test_the_bootstrap_is_close_to_the_normal_interval_of_a_mean():
     assert found.high == pytest.approx(difference.mean() + half, abs=0.002)
     with pytest.raises(BonafideError, match="at least two"):
         bootstrap_interval([1.0], [0.0])
+
+
+def test_the_interval_of_a_mean_is_narrower_than_wilsons_and_wider_where_contexts_go_together():
+    values = np.random.default_rng(3).random(200).repeat(5)
+    alone, together = bootstrap_mean(values), bootstrap_mean(values, np.arange(200).repeat(5))
+    for found, width in ((alone, values.std(ddof=1) / math.sqrt(1000)), (together, values[::5].std() / math.sqrt(200))):
+        assert found.low == pytest.approx(values.mean() - 1.96 * width, abs=0.003)
+        assert found.high == pytest.approx(values.mean() + 1.96 * width, abs=0.003)
+    assert wilson(values.sum(), 1000).low < alone.low < alone.high < wilson(values.sum(), 1000).high
+    assert [bootstrap_mean(each) for each in ([], values[:9], [0.3, 0.1 + 0.2] * 10)] == [None, None, None]
 
 
 def test_examples_of_one_context_go_together_where_there_are_ten_contexts():

@@ -2,14 +2,14 @@
 
 Runs are grouped by their recipe without its seed, and by what they were trained on (``trained.py``); a group goes by
 its method, and by what else sets it apart where two groups have the same. The first group on the command line is what
-the others are held against. Figures: how often the answer is right, and with gold how often the solution is, and how
-often a right answer has a right solution.
+the others are held against. Figures: how often the answer is right; its F1, where the task has one; and with gold how
+often the solution is right, and how often a right answer has a right solution.
 
 Over seeds: a t-test, paired where both have the same seeds, else Welch's. Over examples: a permutation test and a
 bootstrap interval of each example's mean over all seeds of a method, in which the examples of one context go together;
-seeds add no examples, so Wilson's intervals count each example once. All must have been decoded alike, on these
-examples (``decoded.py``).
-Flips are McNemar's, seed by seed, since the flips of one example under several seeds are not independent.
+seeds add no examples, so the interval of a mean counts each example once. It is Wilson's; of F1, which is no
+proportion, the bootstrap's. All must have been decoded alike, on these examples (``decoded.py``).
+Flips are McNemar's, seed by seed, since the flips of one example under several seeds are not independent; F1 has none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ from bonafide.report.statistics import (
     Interval,
     SeedTest,
     Units,
+    Values,
     bootstrap_interval,
+    bootstrap_mean,
     flips,
     over_seeds,
     permutation_p,
@@ -66,7 +68,7 @@ from bonafide.tasks.sql.tables import ColumnType
 
 Right = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
-ANSWER, SOLUTION = "right answer", "right solution"
+ANSWER, F1, SOLUTION = "right answer", "F1", "right solution"
 _EDGES = (0, 1, 2, 10, 100, 1000)
 _LOCAL = (
     "data.root",
@@ -93,6 +95,12 @@ class Method:
         right = [[each.right if figure == ANSWER else bool(each.genuine) for each in run] for run in listed]
         return np.array(right, dtype=bool)
 
+    def values(self, figure: str) -> Values:
+        """(seeds, examples): F1, or 1 where the answer, or the solution, is right."""
+        if figure != F1:
+            return self.right(figure).astype(np.float64)
+        return np.array([[each.f1 for each in self.predicted[seed]] for seed in sorted(self.runs)], dtype=np.float64)
+
     def genuine_when_right(self) -> tuple[float, Interval] | None:
         """Of right answers, the share with a right solution: over all seeds, its interval as of one run's answers.
 
@@ -103,9 +111,16 @@ class Method:
         return (both / of, wilson(both, of)) if of else None
 
 
+@dataclass(frozen=True, slots=True)
+class Part(Accuracy):
+    """A figure of some examples: its sum over them, mean over seeds, and the interval of its mean, if there is one."""
+
+    interval: Interval | None
+
+
 @dataclass(frozen=True)
 class Contrast:
-    """A method against the first, by one figure."""
+    """A method against the first, by one figure; ``flips`` by seed, none of F1."""
 
     figure: str
     difference: float
@@ -127,7 +142,12 @@ class Comparison:
     @property
     def figures(self) -> tuple[str, ...]:
         """What can be compared."""
-        return (ANSWER, SOLUTION) if self.has_gold else (ANSWER,)
+        return (ANSWER, *([F1] if self.has_f1 else []), *([SOLUTION] if self.has_gold else []))
+
+    @property
+    def has_f1(self) -> bool:
+        """Whether the task measures F1."""
+        return next(iter(self.methods[0].predicted.values()))[0].f1 is not None
 
     @cached_property
     def contrasts(self) -> dict[str, list[Contrast]]:
@@ -165,11 +185,11 @@ class Comparison:
             }
         return found
 
-    def by_answer_type(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+    def by_answer_type(self, figure: str) -> dict[str, dict[str, Part]]:
         """By method and type of answer."""
         return self._grouped(figure, lambda each: answer_type(each.example, self.asked.task), None)
 
-    def by_set_size(self, figure: str) -> dict[str, dict[str, Accuracy]]:
+    def by_set_size(self, figure: str) -> dict[str, dict[str, Part]]:
         """By method and size of the solution set."""
         names = [_bucket(low, high) for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True)]
 
@@ -180,16 +200,23 @@ class Comparison:
 
     def _grouped(
         self, figure: str, group: Callable[[Predicted], str], order: Sequence[str] | None
-    ) -> dict[str, dict[str, Accuracy]]:
+    ) -> dict[str, dict[str, Part]]:
         labels = np.array([group(each) for each in next(iter(self.methods[0].predicted.values()))])
         listed = [name for name in order or sorted(set(labels.tolist())) if (labels == name).any()]
-        found: dict[str, dict[str, Accuracy]] = {}
+        contexts = np.array(self.contexts, dtype=object)
+        found: dict[str, dict[str, Part]] = {}
         for method in self.methods:
-            share = method.right(figure).mean(axis=0)
+            values = method.values(figure).mean(axis=0)
             found[method.name] = {
-                name: Accuracy(float(share[labels == name].sum()), int((labels == name).sum())) for name in listed
+                name: part_of(figure, values[labels == name], contexts[labels == name].tolist()) for name in listed
             }
         return found
+
+
+def part_of(figure: str, values: Values, contexts: Sequence[str | None]) -> Part:
+    """A figure of some examples, mean over seeds, with Wilson's interval; F1 is no proportion: with the bootstrap's."""
+    total, count = float(values.sum()), len(values)
+    return Part(total, count, bootstrap_mean(values, units(contexts)) if figure == F1 else wilson(total, count))
 
 
 def compare_runs(
@@ -244,11 +271,14 @@ def compare_runs(
 
 
 def _contrast(first: Method, second: Method, figure: str, of: Units | None) -> Contrast:
-    one, other = first.right(figure), second.right(figure)
+    one, other = first.values(figure), second.values(figure)
     before, after = one.mean(axis=0), other.mean(axis=0)
-    shared = sorted(set(first.runs) & set(second.runs))
+    shared = sorted(set(first.runs) & set(second.runs)) if figure != F1 else []
     pairs = {seed: (first.right(figure, [seed])[0], second.right(figure, [seed])[0]) for seed in shared}
-    by_seed = [dict(zip(sorted(each.runs), each.right(figure).mean(axis=1), strict=True)) for each in (first, second)]
+    by_seed = [
+        dict(zip(sorted(each.runs), values.mean(axis=1), strict=True))
+        for each, values in ((first, one), (second, other))
+    ]
     return Contrast(
         figure,
         float(after.mean() - before.mean()),

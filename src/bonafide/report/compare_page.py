@@ -11,20 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from bonafide.errors import BonafideError
-from bonafide.evaluate.sql import Accuracy
 from bonafide.files import write_whole
 from bonafide.report.cases import case_studies
 from bonafide.report.charts import grouped_bars
-from bonafide.report.compare import Comparison, Contrast
+from bonafide.report.compare import F1, Comparison, Contrast, Part, part_of
 from bonafide.report.decoded import how_decoded
 from bonafide.report.judging import Judgements, judged_flips
 from bonafide.report.learning import CASE_STYLE
 from bonafide.report.page import STYLE
-from bonafide.report.statistics import Flips, how_independent, wilson
+from bonafide.report.statistics import Flips, Interval, how_independent
 from bonafide.report.tabled import Tabled, p_value, percent, points
 from bonafide.report.trained import trained_on
 
 _WILSONS = "Means over seeds; intervals are Wilson's, each example counted once, as if examples were independent."
+_F1S = " F1 is no proportion: its intervals are by the bootstrap over examples, as those of differences."
+_F1S_OF_PARTS = (
+    "Bootstrap intervals; none of fewer than ten examples, nor where all have the same F1. Of fewer than ten contexts, "
+    "examples are taken as independent."
+)
+_MCNEMARS = "McNemar's exact test, seed by seed."
 FIGURE_STYLE = """
 figure { margin: .8rem 0; } figcaption { font-weight: 600; margin-bottom: .3rem; }
 svg line.grid { stroke: var(--line); }
@@ -44,10 +49,12 @@ def tables(comparison: Comparison, judgements: Judgements | None = None) -> list
             listed = {f"{each.figure}, seed {seed}": found for each in contrasts for seed, found in each.flips.items()}
             for seed, each in comparison.reasons.get(name, {}).items():
                 listed[f"right solution where both answers are right, seed {seed}"] = each
-            made.append(_flips(comparison.methods[0].name, name, listed))
+            note = f"{_MCNEMARS} It is of right and wrong: F1 has no flips." if comparison.has_f1 else _MCNEMARS
+            made.append(_flips(comparison.methods[0].name, name, listed, note))
     for figure in comparison.figures:
+        note = _F1S_OF_PARTS if figure == F1 else ""
         for title, found in _breakdowns(comparison, figure):
-            made.append(_breakdown(title, found))
+            made.append(_breakdown(title, found, note))
     if judgements is not None:
         made += _verdicts(comparison, judgements)
     return made
@@ -139,7 +146,7 @@ def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dic
         "methods": {
             each.name: {
                 "runs": {str(seed): str(run) for seed, run in sorted(each.runs.items())},  # as the figures
-                **{name: each.right(name).mean(axis=1).tolist() for name in comparison.figures},
+                **{name: each.values(name).mean(axis=1).tolist() for name in comparison.figures},
             }
             for each in comparison.methods
         },
@@ -163,7 +170,6 @@ def to_json(comparison: Comparison, judgements: Judgements | None = None) -> dic
 
 
 def _methods(comparison: Comparison) -> Tabled:
-    of = len(comparison.asked.examples)
     several = any(len(method.runs) > 1 for method in comparison.methods)
     parts = ("", ", worst seed") if several else ("",)
     head = ["method", "runs (seeds)", *(f"{name}{part}" for name in comparison.figures for part in parts)]
@@ -171,15 +177,15 @@ def _methods(comparison: Comparison) -> Tabled:
     for method in comparison.methods:
         row = [method.name, f"{len(method.runs)} ({', '.join(map(str, sorted(method.runs)))})"]
         for name in comparison.figures:
-            by_seed = method.right(name).mean(axis=1)
-            mean, worst = float(by_seed.mean()), float(by_seed.min())
-            row += [percent(mean, wilson(mean * of, of)), percent(worst)][: len(parts)]
+            values = method.values(name)
+            by_seed, every = values.mean(axis=1), part_of(name, values.mean(axis=0), comparison.contexts)
+            row += [percent(float(by_seed.mean()), every.interval), percent(float(by_seed.min()))][: len(parts)]
         if comparison.has_gold:
             row.append(percent(*found) if (found := method.genuine_when_right()) else "–")
         rows.append(row)
     if comparison.has_gold:
         head.append("right solution of right answers")
-    return Tabled("Methods", _WILSONS, head, rows)
+    return Tabled("Methods", _WILSONS + (_F1S if comparison.has_f1 else ""), head, rows)
 
 
 def _tests(comparison: Comparison, second: str, contrasts: Sequence[Contrast]) -> Tabled:
@@ -212,9 +218,7 @@ def _tests(comparison: Comparison, second: str, contrasts: Sequence[Contrast]) -
     return Tabled(f"{second} against {comparison.methods[0].name}", about, head, rows)
 
 
-def _flips(
-    first: str, second: str, listed: Mapping[str, Flips], note: str = "McNemar's exact test, seed by seed."
-) -> Tabled:
+def _flips(first: str, second: str, listed: Mapping[str, Flips], note: str) -> Tabled:
     rows = [
         [
             figure,
@@ -230,22 +234,22 @@ def _flips(
     return Tabled(f"Examples that flip from {first} to {second}", note, head, rows)
 
 
-def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Accuracy]]]]:
+def _breakdowns(comparison: Comparison, figure: str) -> list[tuple[str, dict[str, dict[str, Part]]]]:
     return [
         (f"{figure.capitalize()} by size of the solution set", comparison.by_set_size(figure)),
         (f"{figure.capitalize()} by type of answer", comparison.by_answer_type(figure)),
     ]
 
 
-def _breakdown(title: str, found: Mapping[str, Mapping[str, Accuracy]]) -> Tabled:
+def _breakdown(title: str, found: Mapping[str, Mapping[str, Part]], note: str) -> Tabled:
     methods = list(found)
     rows = [
         [label, f"{found[methods[0]][label].of:,}", *(
-            percent(each.share, wilson(each.right, each.of)) for each in (found[name][label] for name in methods)
+            percent(each.share, each.interval) for each in (found[name][label] for name in methods)
         )]
         for label in found[methods[0]]
     ]  # fmt: skip
-    return Tabled(title, "", [title.rsplit(" by ", 1)[-1], "examples", *methods], rows)
+    return Tabled(title, note, [title.rsplit(" by ", 1)[-1], "examples", *methods], rows)
 
 
 def _verdicts(comparison: Comparison, judgements: Judgements) -> list[Tabled]:
@@ -286,12 +290,12 @@ def _judged_flips(comparison: Comparison, judgements: Judgements) -> list[tuple[
     return [(first, second, each) for first, second, each in found if each is not None]
 
 
-def _bars(group: Mapping[str, Accuracy]) -> dict[str, tuple[float, float, float]]:
-    intervals = {label: wilson(each.right, each.of) for label, each in group.items()}
-    return {label: (group[label].share, each.low, each.high) for label, each in intervals.items()}
+def _bars(group: Mapping[str, Part]) -> dict[str, tuple[float, float, float]]:
+    ends = {label: each.interval or Interval(each.share, each.share) for label, each in group.items()}
+    return {label: (group[label].share, each.low, each.high) for label, each in ends.items()}
 
 
-def _shares(found: Mapping[str, Mapping[str, Accuracy]]) -> dict[str, Any]:
+def _shares(found: Mapping[str, Mapping[str, Part]]) -> dict[str, Any]:
     return {name: {label: each.to_json() for label, each in group.items()} for name, group in found.items()}
 
 

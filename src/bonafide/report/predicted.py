@@ -1,8 +1,9 @@
 """The predictions of any task, read back from ``predictions.jsonl`` and judged: what a comparison and an audit work on.
 
-An answer is right as the task's own metric says (the same result, exact match). A solution is *genuine* where it is
-gold's; of a mention that is an overlap with a gold one, or the gold paragraph where no more is known. What
-``bonafide select`` picks among candidates is read as well.
+An answer is right as the task's own metric says (the same result, exact match); where the task has an F1, that is
+computed too, from the solution, so a file need not hold it. A solution is *genuine* where it is gold's; of a mention
+that is an overlap with a gold one, or the gold paragraph where no more is known. What ``bonafide select`` picks among
+candidates is read as well.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bonafide.evaluate.sql import judge
 from bonafide.examples import DateAnswer, Example, Gold, describe, open_examples, read_objects
 from bonafide.files import content_hash
 from bonafide.learn.discrete import gold_program, passages_of
-from bonafide.learn.reading import ReadingAnswer
+from bonafide.learn.reading import ReadingAnswer, ReadingLearning
 from bonafide.learn.saved import check_model
 from bonafide.learn.text import TextAnswer, TextLearning, gold_texts
 from bonafide.report.inspect import bound_sql
@@ -87,13 +88,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A prediction, judged; ``solution`` is None where there was none, ``genuine`` where gold is not known."""
+    """A prediction, judged; ``solution`` is None where there was none, ``genuine`` where gold is not known.
+
+    ``f1``: of its answer; None of a task that does not measure it.
+    """
 
     example: Example
     solution: Any
     text: str
     right: bool
     genuine: bool | None
+    f1: float | None = None
 
 
 def asked_beside(
@@ -226,13 +231,15 @@ def _discrete(data: dict[str, Any], example: Example, asked: Asked, known: Gold 
     answer = value_texts(execute(program, reading, language))
     gold = None if known is None else gold_program(known, reading, language)
     genuine = None if known is None else program == gold
-    right = score(answer, example.answers).exact_match == 1
-    return Predicted(example, program, program_text(program, reading, language), right, genuine)
+    found = score(answer, example.answers)
+    return Predicted(
+        example, program, program_text(program, reading, language), found.exact_match == 1, genuine, found.f1
+    )
 
 
 def _reading(data: dict[str, Any], example: Example, asked: Asked, known: Gold | None) -> Predicted:
     if data.get("answer") is None:
-        return Predicted(example, None, "", False, None if known is None else False)
+        return Predicted(example, None, "", False, None if known is None else False, 0.0)
     document = asked.context_of(example)
     places = [data.get(key) for key in ("paragraph", "start", "end")]
     if not all(isinstance(each, int) for each in places) or not 0 <= data["paragraph"] < len(document.paragraphs):
@@ -243,8 +250,8 @@ def _reading(data: dict[str, Any], example: Example, asked: Asked, known: Gold |
     if known is not None:
         spans = parse_gold(known.solution, document)
         genuine = right_mention(mention, spans) if spans.mentions else right_paragraph(mention, spans)
-    accepted = [str(each) for each in example.answers]
-    return Predicted(example, mention, found.text, exact_match(found.answer, accepted) == 1, genuine)
+    scores = ReadingLearning().scores(found, example)
+    return Predicted(example, mention, found.text, scores["execution"] == 1, genuine, scores["f1"])
 
 
 def _text(data: dict[str, Any], example: Example, asked: Asked, known: Gold | None) -> Predicted:

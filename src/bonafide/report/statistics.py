@@ -27,6 +27,8 @@ CONFIDENCE = 0.95
 RESAMPLES = 9999
 LEAST_CONTEXTS = 10
 """With fewer, examples are taken as independent: what is said then is of these contexts alone."""
+LEAST_EXAMPLES = 10
+"""Resampled, fewer would give an interval that is far too narrow."""
 _BLOCK = 4_000_000
 """Numbers that are held at once while resampling."""
 Units = npt.NDArray[np.intp]
@@ -174,9 +176,19 @@ def bootstrap_interval(first: npt.ArrayLike, second: npt.ArrayLike, of: Units | 
     difference = differences(first, second)
     if len(difference) < 2:
         raise BonafideError(f"A bootstrap over examples needs at least two of them; found {len(difference)}.")
-    drawn: tuple[Values, ...] = (difference,)
+    return _bootstrapped(difference, of, seed)
+
+
+def bootstrap_mean(values: npt.ArrayLike, of: Units | None = None, seed: int = 0) -> Interval | None:
+    """The same of a mean that is no proportion; None of few examples, and where all say the same."""
+    drawn = np.asarray(values, dtype=np.float64)
+    return None if len(drawn) < LEAST_EXAMPLES or np.ptp(drawn) <= 1e-12 else _bootstrapped(drawn, of, seed)
+
+
+def _bootstrapped(values: Values, of: Units | None, seed: int) -> Interval:
+    drawn: tuple[Values, ...] = (values,)
     if of is not None:
-        sums, counts = np.bincount(of, weights=difference), np.bincount(of).astype(np.float64)
+        sums, counts = np.bincount(of, weights=values), np.bincount(of).astype(np.float64)
         drawn = sums[counts > 0].astype(np.float64), counts[counts > 0]
     found = stats.bootstrap(
         drawn,
