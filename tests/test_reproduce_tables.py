@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from bonafide.cli import app
 from bonafide.errors import BonafideError
-from bonafide.report.statistics import bootstrap_interval, permutation_p, units
-from bonafide.reproduce.compared import difference, genuine, of_starts, settled, verdict
+from bonafide.report.statistics import bootstrap_interval, bootstrap_mean, permutation_p, units, wilson
+from bonafide.reproduce.compared import difference, genuine, mean_interval, of_starts, settled, verdict
 from bonafide.reproduce.results import Result, comparable, numbered, packed, packed_bytes, result_name, typed
 from bonafide.reproduce.runs import Asked, Filled, fill, missing
 from bonafide.reproduce.shown import listed, tabled
@@ -229,6 +229,30 @@ def test_f1_is_broken_down_by_the_size_of_the_set_where_there_is_f1(tmp_path: Pa
         f"F1 {title}": [["method", "0 (1)", "1 (1)", "2–9 (2)"], ["Low", "0.0 %", "25.0 %", "75.0 %"]],
     }
     assert list(by_size("answer")) == [f"Right answer {title}"]
+
+
+def test_the_interval_of_a_mean_f1_takes_the_examples_of_a_context_together(tmp_path: Path) -> None:
+    chance, number = np.random.default_rng(0), np.repeat(np.arange(12), 5)
+    drawn = np.clip(np.repeat(chance.random(12), 5) + 0.1 * chance.random((2, 60)), 0, 1).astype(np.float16)
+    ours = [
+        made(
+            tmp_path / f"{seed}", seed, [False] * 60, [False] * 60,
+            values={"f1": packed_bytes(values)}, contexts=numbered([str(each) for each in number]),
+        )
+        for seed, values in enumerate(drawn)
+    ]  # fmt: skip
+    results = {"low": [], "high": [], "ours": ours, "gold": []}
+    found, means = mean_interval(results, "ours", "f1"), drawn.astype(np.float64).mean(axis=0)
+    assert found == bootstrap_mean(means, units(number.tolist()))
+    alone = bootstrap_mean(means)
+    assert found is not None
+    assert alone is not None
+    assert found.high - found.low > 1.5 * (alone.high - alone.low)
+    assert mean_interval(results, "ours", "answer") == wilson(0, 60)
+    shown = tabled(dataclasses.replace(SMALL, measures=("answer", "f1")), results)
+    notes = {each.title: each.note for each in shown}
+    assert "Wilson's" in notes["Right answer"]
+    assert "Wilson's" not in notes["F1"]
 
 
 def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:

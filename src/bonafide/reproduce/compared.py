@@ -16,7 +16,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bonafide.report.statistics import Interval, SeedTest, bootstrap_interval, over_seeds, permutation_p, units
+from bonafide.report.statistics import (
+    Interval,
+    SeedTest,
+    bootstrap_interval,
+    bootstrap_mean,
+    over_seeds,
+    permutation_p,
+    units,
+    wilson,
+)
 from bonafide.report.tabled import p_value, points
 from bonafide.reproduce.results import Flags, Result
 from bonafide.reproduce.tables import BEST_BASELINE, MEASURES, Check, Table
@@ -111,6 +120,18 @@ def contexts(results: Results, measure: str) -> npt.NDArray[np.uint32] | None:
     """(examples,): the context of each example that a measure is of, as any of the results has it."""
     said = (each.contexts(measure) for listed in results.values() for each in listed)
     return next((each for each in said if each is not None), None)
+
+
+def mean_interval(results: Results, name: str, measure: str) -> Interval | None:
+    """Of a row's mean, each example counted once: Wilson's; of F1, which is no proportion, the bootstrap's."""
+    found = [each for result in results[name] if (each := result.measured(measure)) is not None]
+    if not measure.startswith("f1"):
+        average, of = mean(results[name], measure), int(found[0][1].sum()) if found else 0
+        return None if average is None else wilson(average * of, of)
+    known = np.logical_and.reduce([each for _, each in found])
+    numbers = contexts(results, measure)
+    together = None if numbers is None else units(numbers[known].tolist())
+    return bootstrap_mean(np.mean([values[known] for values, _ in found], axis=0), together)
 
 
 def difference(results: Results, first: str, second: str, measure: str) -> Difference | None:

@@ -21,6 +21,7 @@ from bonafide.reproduce.compared import (
     contexts,
     difference,
     genuine,
+    mean_interval,
     of_starts,
     settled,
     verdict,
@@ -142,8 +143,8 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
         figures = by_seed(results[row.name], measure)
         if not figures:
             continue
-        average, of = float(np.mean(list(figures.values()))), _count(results[row.name], measure)
-        line = [row.label, percent(average, wilson(average * of, of)), percent(min(figures.values()))]
+        average = float(np.mean(list(figures.values())))
+        line = [row.label, percent(average, mean_interval(results, row.name, measure)), percent(min(figures.values()))]
         line.append(", ".join(f"{100 * figure:.1f}" for figure in figures.values()))
         found = None if base in (None, row.name) else difference(results, str(base), row.name, measure)
         if found is None:
@@ -154,10 +155,10 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
             line.append(p_value(found.over_examples))
         body.append(line)
     head = ["method", "mean", "worst seed", "each seed"]
-    note = (
-        "The interval of a mean is Wilson's, each example counted once, as if examples were independent; how seeds "
-        "differ stands beside it."
-    )
+    interval = "Wilson's, each example counted once, as if examples were independent"
+    if measure.startswith("f1"):
+        interval = "by the bootstrap over examples, those of one context together"
+    note = f"The interval of a mean is {interval}; how seeds differ stands beside it."
     if base is None:
         return Tabled(_title(measure), note, head, [line[: len(head)] for line in body])
     against = table.row(base).label
@@ -180,12 +181,6 @@ def _resampled(results: Results, measure: str) -> str:
 
 def _title(measure: str) -> str:
     return MEASURES[measure][0].upper() + MEASURES[measure][1:]
-
-
-def _count(results: Sequence[Result], measure: str) -> int:
-    """Of how many examples a measure is, by the first run that has it."""
-    known = _known(results, measure)
-    return 0 if known is None else int(known.sum())
 
 
 def _known(results: Iterable[Result], measure: str) -> Flags | None:
