@@ -3,9 +3,12 @@
     bonafide demo sql --out demo
     python benchmarks/choosing.py train --data demo/data --out chosen --seeds 5 --switch 2.5 5.5 9.5 12.5 15.5
     python benchmarks/choosing.py show chosen
+    bonafide demo reading --out read
+    python benchmarks/choosing.py train --table reading-synthetic --data read/data --out readers --switch 1.5 3.5 5.5
 
-``train`` trains the row ``mimax`` of the table ``sql-synthetic`` with each of these switches and seeds, and asks all
-dev questions after each epoch: right queries (by gold, for this figure alone), right answers, and description length.
+``train`` trains the row ``mimax`` of the table ``sql-synthetic``, or of another whose dev questions have gold, with
+each of these switches and seeds, and asks all dev questions after each epoch: right solutions (by gold, for this
+figure alone), right answers, and description length.
 ``show`` says how these two rank the ends of the runs, the checkpoints of a run, and the switches of a seed: by what is
 known before the switch, and at the end.
 """
@@ -40,22 +43,24 @@ from bonafide.report.predicted import asked_beside
 from bonafide.reproduce.judged import is_gold
 from bonafide.reproduce.tables import table
 
-TABLE, ROW = "sql-synthetic", "mimax"
+ROW = "mimax"
 FIGURES = ("description", "answer")
 """What needs no gold."""
 Point = dict[str, float]
 
 
-def recipe_of(data: Path, switch: float, seed: int, overrides: Sequence[str] = ()) -> Recipe:
-    """The row's recipe, with all dev questions asked at each evaluation."""
-    made = table(TABLE)
+def recipe_of(
+    data: Path, switch: float, seed: int, overrides: Sequence[str] = (), name: str = "sql-synthetic"
+) -> Recipe:
+    """The recipe of that table's row, with all dev questions asked at each evaluation."""
+    made = table(name)
     own = [f"data.root={data}", f"train.seed={seed}", f"objective.options.switch={switch}", "data.dev_examples=1000000"]
     return made.row(ROW).settings(made.common, [*own, *overrides], "")
 
 
 def trained(recipe: Recipe, run: Path) -> list[Point]:
     """Train; what was right after each epoch."""
-    split = learnable("sql").open_split(Path(recipe.data.root, recipe.data.dev))
+    split = learnable(recipe.data.task).open_split(Path(recipe.data.root, recipe.data.dev))
     gold = read_gold(Path(recipe.data.root, recipe.data.dev, "gold.jsonl"))
     examples = [example for example in split.file if example.id in gold]
     found: list[Point] = []
@@ -65,7 +70,7 @@ def trained(recipe: Recipe, run: Path) -> list[Point]:
             return
         about = {"recipe": recipe.to_json()}
         model = Model(trainer.solver, trainer.reconstructor, trainer.reconstructor_tokenizer, about)
-        asked = asked_beside("sql", split.file.path, run)
+        asked = asked_beside(recipe.data.task, split.file.path, run)
         predicted = model.predict_all([(split.context_of(each), each.question) for each in examples])
         right = [
             is_gold(asked, made, asked.gold(gold[example.id], example))[1]
@@ -88,12 +93,12 @@ def trained(recipe: Recipe, run: Path) -> list[Point]:
     return found
 
 
-def train_all(data: Path, out: Path, switches: Sequence[float], seeds: int, jobs: int) -> None:
+def train_all(data: Path, out: Path, switches: Sequence[float], seeds: int, jobs: int, name: str) -> None:
     """Each run's figures into a file of its own; those that are there are not trained again."""
     out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         asked = [
-            pool.submit(_train_one, data, out, switch, seed)
+            pool.submit(_train_one, data, out, switch, seed, name)
             for seed in range(seeds)
             for switch in switches
             if not _file(out, switch, seed).exists()
@@ -102,9 +107,9 @@ def train_all(data: Path, out: Path, switches: Sequence[float], seeds: int, jobs
             print(each.result(), flush=True)
 
 
-def _train_one(data: Path, out: Path, switch: float, seed: int) -> str:
+def _train_one(data: Path, out: Path, switch: float, seed: int, name: str) -> str:
     path = _file(out, switch, seed)
-    points = trained(recipe_of(data, switch, seed), out / path.stem)
+    points = trained(recipe_of(data, switch, seed, name=name), out / path.stem)
     write_json(path, {"switch": switch, "seed": seed, "points": points})
     return f"{path}: {points[-1]['solution']:.1%}"
 
@@ -122,7 +127,7 @@ def _ends(runs: Sequence[Any], name: str) -> str:
     """How a figure ranks the ends of runs, with p, and between what they lie."""
     figures, right = ([run["points"][-1][each] for run in runs] for each in (name, "solution"))
     found = spearmanr(figures, right)
-    lie = f"{min(figures):.2f} to {max(figures):.2f}, right queries {min(right):.1%} to {max(right):.1%}"
+    lie = f"{min(figures):.2f} to {max(figures):.2f}, right solutions {min(right):.1%} to {max(right):.1%}"
     return f"{found.statistic:.2f} (p {found.pvalue:.2f}; {lie})"
 
 
@@ -130,7 +135,7 @@ def shown(out: Path) -> list[str]:
     """What the files say."""
     runs = [json.loads(path.read_text()) for path in sorted(out.glob("switch-*.json"))]
     switches = sorted({run["switch"] for run in runs})
-    lines = ["right queries / right answers / description at the end, mean over seeds; each seed's right queries"]
+    lines = ["right solutions / right answers / description at the end, mean over seeds; each seed's right solutions"]
     for switch in switches:
         ends = [run["points"][-1] for run in runs if run["switch"] == switch]
         means = [float(np.mean([each[name] for each in ends])) for name in ("solution", "answer", "description")]
@@ -154,7 +159,7 @@ def shown(out: Path) -> list[str]:
 
 
 def _kept(runs: Sequence[Any], name: str) -> list[str]:
-    """Right queries of the checkpoint that is kept by a figure, of the last one, and of the best there was."""
+    """Right solutions of the checkpoint that is kept by a figure, of the last one, and of the best there was."""
     kept = [max(run["points"], key=lambda point: (point[name], point["epoch"]))["solution"] for run in runs]
     last, best = ([choose(run["points"]) for run in runs] for choose in (_last, _best))
     return [
@@ -189,7 +194,7 @@ def _switched(runs: Sequence[Any], name: str) -> list[str]:
 
 
 def _by_figure(pairs: Sequence[tuple[float, float]]) -> float:
-    """Right queries where the figure is highest: their mean where it is so of several."""
+    """Right solutions where the figure is highest: their mean where it is so of several."""
     highest = max(figure for figure, _ in pairs)
     return float(np.mean([right for figure, right in pairs if figure == highest]))
 
@@ -212,13 +217,14 @@ def main() -> None:
     training.add_argument("--switch", type=float, nargs="+", required=True)
     training.add_argument("--seeds", type=int, default=5)
     training.add_argument("--jobs", type=int, default=2)
+    training.add_argument("--table", default="sql-synthetic")
     showing = commands.add_parser("show")
     showing.add_argument("out", type=Path)
     options = parser.parse_args()
     if options.command == "train":
         if min(options.switch) < 1:
             parser.error("--switch: each after the first epoch, so that something is known before it")
-        train_all(options.data, options.out, options.switch, options.seeds, options.jobs)
+        train_all(options.data, options.out, options.switch, options.seeds, options.jobs, options.table)
     elif not any(options.out.glob("switch-*.json")):
         parser.error(f"{options.out}: no run has ended there")
     else:
