@@ -17,11 +17,13 @@ from bonafide.cli import app
 from bonafide.errors import BonafideError
 from bonafide.examples import read_gold
 from bonafide.learn import draws, reading
-from bonafide.learn.data import load_training_data
+from bonafide.learn.data import load_training_data, open_dev
+from bonafide.learn.description import Placed, description_length
 from bonafide.learn.learnable import learnable
 from bonafide.learn.memory import Room
 from bonafide.learn.methods import METHODS
 from bonafide.learn.microbatch import Asked, MicroBatch, best_scores, make_ready
+from bonafide.learn.monitor import dev_figures
 from bonafide.learn.objective import Moment
 from bonafide.learn.recipe import Recipe, recipe_from
 from bonafide.learn.runfolder import RunFolder
@@ -35,6 +37,7 @@ from bonafide.reproduce.results import read_result
 from bonafide.reproduce.tables import table
 from bonafide.search.reading import search_reading
 from bonafide.synth.reading import write_reading_benchmark
+from bonafide.tasks.reading.metrics import exact_match
 from bonafide.tasks.reading.plaintext import read_document
 from by_path import module_at
 from tiny_runs import OPTIONS, weights
@@ -262,6 +265,34 @@ def test_gold_that_is_in_no_set_is_not_asked_for(data: Path, run: Path) -> None:
     assert len(chosen.choices) == len(questions) - 3
     with pytest.raises(BonafideError, match="nothing to choose"):
         select(load(run), beside)
+
+
+def test_a_reader_keeps_the_checkpoint_whose_mentions_tell_their_questions_best(data: Path, tmp_path: Path) -> None:
+    wanted = recipe(data, "mml", train={"epochs": 3.0, "evaluate_every": 1.0})
+    made = train(wanted, tmp_path / "run")
+    lines = [json.loads(line) for line in (made.path / "metrics.jsonl").read_text().splitlines()]
+    found = [each["evaluation"]["dev_description"] for each in lines if "evaluation" in each]
+    best = json.loads((made.path / "result.json").read_text())["best"]
+    assert len(found) == 3
+    assert (best["by"], best["figure"]) == ("dev_description", pytest.approx(max(found)))
+
+
+def test_what_a_reader_predicts_is_told_by_its_surroundings(
+    data: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, wanted = load(run), recipe(data, "mimax")
+    dev = open_dev(wanted)
+    assert dev is not None
+    told = []
+    for example in dev.examples:
+        document = dev.context_of(example)
+        (answer,) = model.predict(document, example.question)[:1]
+        shown = reading.rendered_mention(answer.mention, document)
+        told.append(Placed(example.question, shown, exact_match(answer.answer, example.answers) == 1))
+    assert dev_figures(model, dev, wanted)["dev_description"] == pytest.approx(-description_length(told))
+    monkeypatch.setattr(type(model), "predict_all", lambda _, asked: [[] for _ in asked])
+    nothing = [Placed(example.question, None, right=False) for example in dev.examples]
+    assert dev_figures(model, dev, wanted)["dev_description"] == pytest.approx(-description_length(nothing))
 
 
 def test_a_vote_orders_what_was_found(data: Path, run: Path) -> None:
