@@ -252,7 +252,8 @@ def test_the_interval_of_a_mean_f1_takes_the_examples_of_a_context_together(tmp_
     shown = tabled(dataclasses.replace(SMALL, measures=("answer", "f1")), results)
     notes = {each.title: each.note for each in shown}
     assert "Wilson's" in notes["Right answer"]
-    assert "Wilson's" not in notes["F1"]
+    assert "by the bootstrap over examples; " in notes["F1"]
+    assert "12 contexts" in notes["F1"]  # also where there is no baseline to differ from
 
 
 def test_measures_of_a_part_are_over_that_part(tmp_path: Path) -> None:

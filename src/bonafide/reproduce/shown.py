@@ -155,11 +155,13 @@ def _measure(table: Table, rows: Sequence[Row], results: Results, measure: str) 
             line.append(p_value(found.over_examples))
         body.append(line)
     head = ["method", "mean", "worst seed", "each seed"]
+    drawn = measure.startswith("f1")
     interval = "Wilson's, each example counted once, as if examples were independent"
-    if measure.startswith("f1"):
-        interval = "by the bootstrap over examples, those of one context together"
+    if drawn:
+        interval = "by the bootstrap over examples"
     note = f"The interval of a mean is {interval}; how seeds differ stands beside it."
     if base is None:
+        note += f" {_resampled(results, measure)}" if drawn else ""
         return Tabled(_title(measure), note, head, [line[: len(head)] for line in body])
     against = table.row(base).label
     note += (
